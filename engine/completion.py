@@ -1,0 +1,109 @@
+"""Chunks as they stream, completions when they are whole, and the protocol the flow gets them through."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from engine.conversation import Conversation, ToolCall
+from engine.profile import ModelProfile, Overrides, ProfileRef
+from engine.statistics import CompletionStatistics
+
+
+class FinishReason(StrEnum):
+    """Why a model stopped."""
+
+    DONE = "DONE"
+    TOKEN_LIMIT_REACHED = "TOKEN_LIMIT_REACHED"  # noqa: S105 - a reason, not a password
+    CONTENT_FILTERED = "CONTENT_FILTERED"
+    TOOL_CALLS = "TOOL_CALLS"
+    ERROR = "ERROR"
+
+
+class Phase(StrEnum):
+    """Where a call is; in this order, phases may be skipped."""
+
+    QUEUED = "queued"
+    CONNECTING = "connecting"
+    LOADING_MODEL = "loading model"
+    READING_PROMPT = "reading prompt"
+    THINKING = "thinking"
+    ANSWERING = "answering"
+
+
+class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One streamed piece. Most have only content; the phase and retry pieces carry no text."""
+
+    content: str = ""
+    reasoning: str = ""
+    phase: Phase | None = None
+    """Set when the call enters a phase."""
+    retry: "RetryNotice | None" = None
+    """Set when a failed attempt will be repeated."""
+
+
+class RetryNotice(msgspec.Struct, frozen=True):
+    """A failed attempt that will be repeated."""
+
+    attempt: int
+    """Number of the next attempt, from 2."""
+    attempts: int
+    """How many there may be."""
+    delay: float
+    """Seconds until it starts."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A finished answer."""
+
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason = FinishReason.DONE
+    finish_raw: str = ""
+    """The finish reason as the wire spelled it."""
+    statistics: CompletionStatistics = CompletionStatistics(requests=0)
+    refusal: str = ""
+    """What the model said instead of an answer, when it refused."""
+    no_answer: bool = False
+    """Neither text nor call came: nothing, or reasoning only."""
+    skipped_chunks: int = 0
+    """Malformed stream events that were passed over."""
+    model: str = ""
+    """The model that answered, as the server names it."""
+    profile: str = ""
+
+
+class Stream(Protocol):
+    """A completion under way: iterate the chunks, then read `completion`."""
+
+    def __aiter__(self) -> AsyncIterator[Chunk]: ...
+
+    @property
+    def completion(self) -> Completion:
+        """The whole answer; raises RuntimeError before the stream is exhausted."""
+        ...
+
+
+class Completer(Protocol):
+    """What a flow needs of the engine."""
+
+    def resolve(self, profile: ProfileRef) -> ModelProfile:
+        """Find the profile, or raise ProfileError."""
+        ...
+
+    def stream(
+        self,
+        profile: ProfileRef,
+        conversation: Conversation,
+        *,
+        overrides: Overrides | None = None,
+        skip_cache: bool = False,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Request a completion; leaving the block early cancels it."""
+        ...

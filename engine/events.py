@@ -1,0 +1,258 @@
+"""Everything a run can tell. Events are plain snapshots: they can be shown, written as JSON, stored and replayed."""
+
+from decimal import Decimal
+
+import msgspec
+
+from engine.completion import FinishReason, Phase
+from engine.statistics import CostProvenance
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as plain data."""
+
+    type: str
+    """`GENERAL` or `PARSING` (engine.md 8)."""
+    name: str
+    """Class name, `ConnectFailed` for instance."""
+    message: str
+    hint: str = ""
+    facts: dict[str, str] = {}
+    partial: str = ""
+
+
+class Statistics(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Token counts (without overlap), money and time, of one call or of a whole run."""
+
+    requests: int = 0
+    cached_prompts: int = 0
+    in_tokens: int = 0
+    cached_in_tokens: int = 0
+    out_tokens: int = 0
+    reasoning_out_tokens: int = 0
+    cost: Decimal = Decimal(0)
+    provenance: CostProvenance = CostProvenance.FREE
+    estimated: bool = False
+    seconds: float = 0.0
+    """Of one call: its wall time. Of a run: the sum over its requests."""
+    effective_seconds: float = 0.0
+    """Of a run: its wall time."""
+    first_token: float | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fields of every event. (step, branch) names one branch of one agent execution; attempts happen inside it."""
+
+    time: float
+    """Seconds since the epoch."""
+    run_id: str
+    agent: str = ""
+    step: int = 0
+    """Number of the agent execution within the run, from 1; all splits of one execution share it."""
+    branch: str = ""
+    """Path of splits so far, `2/5` or `2/5.1/3`; empty before the first split."""
+
+
+class RunStarted(Event, frozen=True, tag="run_started"):
+    """A run begins."""
+
+    flow: str
+    profiles: dict[str, str] = {}
+    """Agent name → name of the profile that will answer, as far as it is known."""
+
+
+class AgentStarted(Event, frozen=True, tag="agent_started"):
+    """An agent execution begins; `splits` follow in SplitStarted."""
+
+    category: str = ""
+    """As the trace shows it; empty for an agent that asks no model."""
+    splits: int = 1
+    from_step: int = 0
+    """The execution whose route led here; 0 for the start."""
+
+
+class SplitStarted(Event, frozen=True, tag="split_started"):
+    """One branch of an execution begins; only sent when there are at least two."""
+
+    index: int
+    count: int
+    label: str = ""
+    """The value this branch got, shortened to 80 characters."""
+
+
+class PromptReady(Event, frozen=True, tag="prompt_ready"):
+    """What one attempt will send."""
+
+    attempt: int
+    profile: str
+    turns: tuple[tuple[str, str], ...]
+    """Role and text of each turn."""
+    parameters: dict[str, object] = {}
+
+
+class PhaseChanged(Event, frozen=True, tag="phase_changed"):
+    """A call enters a phase."""
+
+    phase: Phase
+    attempt: int = 1
+
+
+class ChunkReceived(Event, frozen=True, tag="chunk_received"):
+    """Text arrived."""
+
+    content: str = ""
+    reasoning: str = ""
+    attempt: int = 1
+
+
+class CacheHit(Event, frozen=True, tag="cache_hit"):
+    """The answer came from the cache."""
+
+
+class Retrying(Event, frozen=True, tag="retrying"):
+    """A request failed before its first text and will be repeated."""
+
+    attempt: int
+    attempts: int
+    delay: float
+    reason: str
+
+
+class ToolCalled(Event, frozen=True, tag="tool_called"):
+    """A tool ran."""
+
+    name: str
+    arguments: str
+    output: str
+    failed: bool = False
+
+
+class CompletionFinished(Event, frozen=True, tag="completion_finished"):
+    """One attempt was answered."""
+
+    attempt: int
+    profile: str
+    model: str
+    content: str
+    reasoning: str
+    finish_reason: FinishReason
+    statistics: Statistics
+    no_answer: bool = False
+    finish_raw: str = ""
+
+
+class HandlerFailed(Event, frozen=True, tag="handler_failed"):
+    """The handler could not use the answer of an attempt."""
+
+    attempt: int
+    reason: str
+
+
+class Graded(Event, frozen=True, tag="graded"):
+    """A route carried a verdict."""
+
+    passed: bool
+
+
+class Merged(Event, frozen=True, tag="merged"):
+    """Branches became fewer contexts."""
+
+    inputs: int
+    outputs: int
+
+
+class AgentFinished(Event, frozen=True, tag="agent_finished"):
+    """One context leaves an agent execution without error (after its merge)."""
+
+    to: str | None = None
+    """The agent it goes to, None when the flow ends here."""
+    values: dict[str, list[object]] = {}
+    """The context's keys after this step."""
+
+
+class BranchFailed(Event, frozen=True, tag="branch_failed"):
+    """A branch ended with an error; the others go on."""
+
+    error: ErrorInfo
+
+
+class PlanChanged(Event, frozen=True, tag="plan_changed"):
+    """An agent changed its plan."""
+
+    steps: list[dict[str, object]]
+
+
+class FileProduced(Event, frozen=True, tag="file_produced"):
+    """An agent made a file."""
+
+    path: str
+
+
+class Warned(Event, frozen=True, tag="warned"):
+    """Something a person should know; the run goes on."""
+
+    message: str
+
+
+class Paused(Event, frozen=True, tag="paused"):
+    """A branch waits at a breakpoint."""
+
+
+class RunResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One final context of a run."""
+
+    trace: str
+    """The symbol trace without durations."""
+    trace_timed: str
+    context: dict[str, list[object]]
+    error: ErrorInfo | None = None
+    error_agent: str = ""
+
+
+class RunFinished(Event, frozen=True, tag="run_finished"):
+    """A run is over."""
+
+    status: str
+    """finished, failed, stopped or budget."""
+    results: tuple[RunResult, ...] = ()
+    outputs: dict[str, list[object]] = {}
+    statistics: Statistics = Statistics()
+    agents: dict[str, Statistics] = {}
+    """Totals by agent name."""
+    reason: str = ""
+    """Why it stopped, when a limit ended it."""
+
+
+AnyEvent = (
+    RunStarted
+    | AgentStarted
+    | SplitStarted
+    | PromptReady
+    | PhaseChanged
+    | ChunkReceived
+    | CacheHit
+    | Retrying
+    | ToolCalled
+    | CompletionFinished
+    | HandlerFailed
+    | Graded
+    | Merged
+    | AgentFinished
+    | BranchFailed
+    | PlanChanged
+    | FileProduced
+    | Warned
+    | Paused
+    | RunFinished
+)
+"""Every event, for `match` statements that end in `assert_never`."""
+
+
+def event_json(event: Event) -> bytes:
+    """One line of JSON without a line feed; decimals as text."""
+    return msgspec.json.encode(event)
+
+
+def read_event(data: bytes | str) -> AnyEvent:
+    """The event from its JSON; raises msgspec.ValidationError with the path of what is wrong."""
+    return msgspec.json.decode(data, type=AnyEvent)  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""Bundled model profiles (read-only): one `.properties` file each, and the category map `categories.properties`."""
