@@ -1,0 +1,1 @@
+"""`python -m tests.conformance PATH…`: runs vector files and wire fixtures against the product."""
