@@ -1,0 +1,117 @@
+"""How numbers and outside text are written everywhere in the window, so that the same figure always looks the same."""
+
+import re
+from collections.abc import Set
+from decimal import ROUND_HALF_UP, Decimal
+
+from PySide6.QtCore import QCoreApplication
+
+from engine.statistics import CostProvenance
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration with its unit: `0.04 s`, `2.1 s`, `1 min 5 s`, `2 h 3 min`."""
+    seconds = max(0.0, seconds)
+    if seconds < 0.005:
+        return "0 s"
+    if seconds < 0.0995:
+        return f"{seconds:.2f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def clock_text(seconds: float) -> str:
+    """A running clock in whole seconds: `0:08`, `12:40`, `1:02:05`."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def tokens_text(count: int, estimated: bool = False) -> str:
+    """A token count with thousands separators; `~` before an estimate."""
+    return f"{'~' if estimated else ''}{count:,}"
+
+
+def rate_text(per_second: float, estimated: bool = False) -> str:
+    """Tokens per second, one decimal below ten: `58 tok/s`, `3.4 tok/s`, `~1,940 tok/s`."""
+    return f"{plain_rate_text(per_second, estimated)} tok/s"
+
+
+def plain_rate_text(per_second: float, estimated: bool = False) -> str:
+    """A rate without its unit, for places whose label names it."""
+    figure = f"{per_second:.1f}" if 0 < per_second < 9.95 else f"{per_second:,.0f}"
+    return f"{'~' if estimated else ''}{figure}"
+
+
+def cost_text(cost: Decimal, provenance: CostProvenance, lower_bound: bool = False) -> str:
+    """Money and where it comes from: `$0.0031`, `~$0.0031`, `free`, `unknown`; a total with unknown parts `≥ $0.0031`.
+
+    An unknown price is never shown as 0: with nothing known at all the text is `unknown`.
+    """
+    if provenance is CostProvenance.UNKNOWN:
+        if not lower_bound or not cost:
+            return QCoreApplication.translate("text_format", "unknown")
+        return f"≥ {money_text(cost)}"
+    if lower_bound:
+        return f"≥ {money_text(cost)}"
+    if provenance is CostProvenance.FREE and not cost:
+        return QCoreApplication.translate("text_format", "free")
+    return f"~{money_text(cost)}" if provenance is CostProvenance.ESTIMATED else money_text(cost)
+
+
+def money_text(amount: Decimal) -> str:
+    """Dollars with at least two decimals and up to two significant digits: `$12.30`, `$0.38`, `$0.0031`; zero is `$0`."""
+    if not amount:
+        return "$0"
+    decimals = max(2, 1 - amount.adjusted())
+    digits = f"{amount.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP):,f}"
+    whole, _, fraction = digits.partition(".")
+    return f"${whole}.{fraction.rstrip('0').ljust(2, '0')}"
+
+
+NAMED_MARKS = {
+    "\u00ad": "SHY", "\u061c": "ALM", "\u180e": "MVS",
+    "\u200b": "ZWSP", "\u200c": "ZWNJ", "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM",
+    "\u2028": "LSEP", "\u2029": "PSEP",
+    "\u202a": "LRE", "\u202b": "RLE", "\u202c": "PDF", "\u202d": "LRO", "\u202e": "RLO",
+    "\u2060": "WJ", "\u2066": "LRI", "\u2067": "RLI", "\u2068": "FSI", "\u2069": "PDI", "\ufeff": "BOM",
+}  # fmt: skip
+"""Invisible characters that have a usual short name."""
+
+_INVISIBLE = re.compile(
+    "\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_JOINED = re.compile("(?<=[\U0001f000-\U0001faff\u2190-\u2bff\ufe0f])\u200d(?=[\U0001f000-\U0001faff\u2190-\u2bff])")
+
+
+def visible_text(text: str) -> str:
+    """Outside text with characters that act unseen made visible: controls as `␛`, bidi and zero-width marks as `‹RLO›`.
+
+    Line feeds and tabs stay, CR LF becomes LF, a lone surrogate becomes U+FFFD, and the joiner inside an emoji stays.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    joiners: Set[int] = {match.start() for match in _JOINED.finditer(text)} if "\u200d" in text else frozenset()
+    return _INVISIBLE.sub(lambda match: _mark(match, joiners), text)
+
+
+def _mark(match: re.Match[str], joiners: Set[int]) -> str:
+    found = match.group()
+    if found == "\r\n":
+        return "\n"
+    code = ord(found)
+    if match.start() in joiners:
+        return found
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    if 0xD800 <= code <= 0xDFFF:
+        return "\ufffd"
+    return f"‹{NAMED_MARKS.get(found, f'U+{code:04X}')}›"
