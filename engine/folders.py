@@ -1,0 +1,57 @@
+"""Where the program keeps what it writes: one data folder, by option, `WORKBENCH_HOME` or the system's custom."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The places inside the data folder; they are created when something is written."""
+
+    root: Path
+
+    @property
+    def profiles(self) -> Path:
+        """The user's profiles and `categories.properties`; they win over the bundled ones of the same name."""
+        return self.root / "profiles"
+
+    @property
+    def flows(self) -> Path:
+        """The user's flows."""
+        return self.root / "flows"
+
+    @property
+    def recovery(self) -> Path:
+        """Unsaved versions of documents."""
+        return self.root / "recovery"
+
+    @property
+    def history(self) -> Path:
+        """The database of recorded runs."""
+        return self.root / "history.sqlite"
+
+    @property
+    def server(self) -> Path:
+        """State of the embedded model server."""
+        return self.root / "server"
+
+    @property
+    def settings(self) -> Path:
+        """Settings of the window."""
+        return self.root / "settings.ini"
+
+    @property
+    def log(self) -> Path:
+        """The rotating log file."""
+        return self.root / "workbench.log"
+
+
+def data_folders(folder: str | Path | None = None) -> Folders:
+    """The data folder: `folder`, else the variable `WORKBENCH_HOME`, else the user's data folder of this system."""
+    chosen = folder or os.environ.get("WORKBENCH_HOME")
+    if chosen:
+        return Folders(Path(chosen).expanduser().absolute())
+    from platformdirs import user_data_path
+
+    return Folders(user_data_path("flow-workbench", appauthor=False))

@@ -1,0 +1,111 @@
+"""The Explorer dock: flows, profiles and recorded runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QModelIndex, QSortFilterProxyModel, Qt, Signal
+from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QLineEdit, QTreeView, QVBoxLayout, QWidget
+
+from workbench.theme import theme
+
+ITEM_ROLE = Qt.ItemDataRole.UserRole + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorerItem:
+    """One row."""
+
+    kind: str
+    """`flow`, `profile` or `run`."""
+    id: str
+    """Path or sample name, profile name, run id."""
+    text: str
+    tip: str = ""
+    icon: str = ""
+    color: str = "text2"
+
+
+GROUPS = (("flow", "Flows", "No flow yet"), ("profile", "Profiles", "No profile"), ("run", "Runs", "None yet"))
+
+
+class Explorer(QWidget):
+    """A filterable tree with one group per kind."""
+
+    item_activated = Signal(object)
+    """The ExplorerItem that was double-clicked or entered."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._items: dict[str, Sequence[ExplorerItem]] = {kind: () for kind, _, _ in GROUPS}
+        self._filter = QLineEdit(self)
+        self._filter.setPlaceholderText("Filter")
+        self._filter.setClearButtonEnabled(True)
+        self._filter.setAccessibleName("Filter the explorer")
+        self._model = QStandardItemModel(self)
+        self._proxy = QSortFilterProxyModel(self)
+        self._proxy.setSourceModel(self._model)
+        self._proxy.setRecursiveFilteringEnabled(True)
+        self._proxy.setFilterCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        self._tree = QTreeView(self)
+        self._tree.setModel(self._proxy)
+        self._tree.setHeaderHidden(True)
+        self._tree.setUniformRowHeights(True)
+        self._tree.setIndentation(theme.px(14))
+        self._tree.setEditTriggers(QTreeView.EditTrigger.NoEditTriggers)
+        self._tree.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._tree.setAccessibleName("Explorer")
+        self._tree.activated.connect(self._activate)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(theme.px(8), theme.px(8), theme.px(4), 0)
+        layout.setSpacing(theme.px(6))
+        layout.addWidget(self._filter)
+        layout.addWidget(self._tree)
+        self._filter.textChanged.connect(self._filter_changed)
+        theme.changed.connect(self._fill)
+        self._fill()
+
+    def show_items(self, kind: str, items: Sequence[ExplorerItem]) -> None:
+        """Replace the rows of one group."""
+        if self._items[kind] != items:
+            self._items[kind] = items
+            self._fill()
+
+    def _fill(self) -> None:
+        # All groups are open unless the person closed them.
+        closed = {
+            self._proxy.index(row, 0).data()
+            for row in range(self._proxy.rowCount())
+            if not self._tree.isExpanded(self._proxy.index(row, 0))
+        }
+        self._model.clear()
+        for kind, title, empty in GROUPS:
+            head = QStandardItem(title.upper())
+            head.setFont(theme.font(11, 600))
+            head.setForeground(theme.color("muted"))
+            head.setFlags(Qt.ItemFlag.ItemIsEnabled)
+            for item in self._items[kind]:
+                row = QStandardItem(item.text)
+                row.setIcon(theme.icon(item.icon, 16, item.color, checked=None))
+                row.setToolTip(item.tip or item.text)
+                row.setData(item, ITEM_ROLE)
+                head.appendRow(row)
+            if not self._items[kind]:
+                row = QStandardItem(empty)
+                row.setForeground(theme.color("muted"))
+                row.setFlags(Qt.ItemFlag.NoItemFlags)
+                head.appendRow(row)
+            self._model.appendRow(head)
+        for row_number in range(self._proxy.rowCount()):
+            index = self._proxy.index(row_number, 0)
+            self._tree.setExpanded(index, index.data() not in closed)
+
+    def _filter_changed(self, text: str) -> None:
+        self._proxy.setFilterFixedString(text)
+        self._tree.expandAll()
+
+    def _activate(self, index: QModelIndex) -> None:
+        item = index.data(ITEM_ROLE)
+        if item is not None:
+            self.item_activated.emit(item)

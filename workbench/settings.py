@@ -1,0 +1,154 @@
+"""What the window remembers between starts, typed."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QByteArray, QSettings
+
+from workbench.theme import SYSTEM
+
+T = TypeVar("T", str, int, float, bool)
+
+
+class Settings:
+    """A typed face of one INI file; a damaged or missing value is its default."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._store = QSettings(str(path), QSettings.Format.IniFormat)
+
+    def _read(self, key: str, default: T) -> T:
+        value = self._store.value(key)
+        if value is None:
+            return default
+        try:
+            if isinstance(default, bool):
+                return str(value).lower() == "true"
+            return type(default)(value)
+        except (TypeError, ValueError):
+            return default
+
+    def _read_list(self, key: str) -> list[str]:
+        value = self._store.value(key)
+        if isinstance(value, list):
+            return [str(item) for item in value]
+        return [str(value)] if value else []
+
+    # -- look -------------------------------------------------------------------------------------------------------
+
+    @property
+    def theme(self) -> str:
+        """`system`, `dark` or `light`."""
+        return self._read("look/theme", SYSTEM)
+
+    @theme.setter
+    def theme(self, value: str) -> None:
+        self._store.setValue("look/theme", value)
+
+    @property
+    def zoom(self) -> float:
+        """Text zoom, 1.0 = 100 %."""
+        return self._read("look/zoom", 1.0)
+
+    @zoom.setter
+    def zoom(self, value: float) -> None:
+        self._store.setValue("look/zoom", value)
+
+    @property
+    def reduced_motion(self) -> bool:
+        """Nothing on screen moves by itself."""
+        return self._read("look/reduced_motion", False)
+
+    @reduced_motion.setter
+    def reduced_motion(self, value: bool) -> None:
+        self._store.setValue("look/reduced_motion", value)
+
+    # -- window -----------------------------------------------------------------------------------------------------
+
+    def window(self) -> tuple[QByteArray, QByteArray]:
+        """Geometry and dock state of the main window; empty at the first start."""
+        geometry, state = self._store.value("window/geometry"), self._store.value("window/state")
+        return (
+            geometry if isinstance(geometry, QByteArray) else QByteArray(),
+            state if isinstance(state, QByteArray) else QByteArray(),
+        )
+
+    def set_window(self, geometry: QByteArray, state: QByteArray) -> None:
+        """Remember geometry and dock state."""
+        self._store.setValue("window/geometry", geometry)
+        self._store.setValue("window/state", state)
+
+    def forget_window(self) -> None:
+        """Go back to the designed layout at the next start."""
+        self._store.remove("window")
+
+    @property
+    def open_documents(self) -> list[str]:
+        """Paths and sample names of the tabs, in order."""
+        return self._read_list("documents/open")
+
+    @open_documents.setter
+    def open_documents(self, value: list[str]) -> None:
+        self._store.setValue("documents/open", value)
+
+    @property
+    def recent(self) -> list[str]:
+        """Paths of the flows opened last, newest first."""
+        return self._read_list("documents/recent")
+
+    def add_recent(self, path: str) -> None:
+        """Put a flow in front of the recent ones; ten are kept."""
+        self._store.setValue("documents/recent", [path, *(p for p in self.recent if p != path)][:10])
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def inputs(self, flow: str) -> dict[str, str]:
+        """The inputs last typed for a flow."""
+        self._store.beginGroup("inputs/" + _group(flow))
+        values = {key: str(self._store.value(key)) for key in self._store.childKeys()}
+        self._store.endGroup()
+        return values
+
+    def set_inputs(self, flow: str, values: dict[str, str]) -> None:
+        """Remember the inputs typed for a flow."""
+        self._store.remove("inputs/" + _group(flow))
+        self._store.beginGroup("inputs/" + _group(flow))
+        for key, value in values.items():
+            self._store.setValue(key, value)
+        self._store.endGroup()
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a run was ever started; the first-start hint goes then."""
+        return self._read("running/has_run", False)
+
+    @has_run.setter
+    def has_run(self, value: bool) -> None:
+        self._store.setValue("running/has_run", value)
+
+    @property
+    def model_file(self) -> str:
+        """A chosen .gguf file for the embedded server; empty = the one that is installed."""
+        return self._read("server/model_file", "")
+
+    @model_file.setter
+    def model_file(self, value: str) -> None:
+        self._store.setValue("server/model_file", value)
+
+    @property
+    def offline(self) -> bool:
+        """The offline lock: only this machine may be reached."""
+        return self._read("network/offline", False)
+
+    @offline.setter
+    def offline(self, value: bool) -> None:
+        self._store.setValue("network/offline", value)
+
+    def sync(self) -> None:
+        """Write to disk now."""
+        self._store.sync()
+
+
+def _group(flow: str) -> str:
+    """A flow's name or path as one group name of an INI file."""
+    return flow.replace("/", "_").replace("\\", "_")
