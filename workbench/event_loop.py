@@ -16,9 +16,7 @@ import contextvars
 import heapq
 import logging
 import math
-import os
 import selectors
-import signal
 import sys
 import threading
 import time
@@ -27,11 +25,11 @@ from asyncio.base_events import _format_handle  # type: ignore[attr-defined]
 from asyncio.tasks import _enter_task, _leave_task
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from types import FrameType
 from typing import Any, TypeVar, final
 
 from PySide6.QtCore import QCoreApplication, QEventLoop, QObject, QSocketNotifier, Qt, QThread, QTimer, Signal
 
+from workbench.loop_signals import LoopSignals
 from workbench.qasync_loop import Handle, QasyncLoop
 
 T = TypeVar("T")
@@ -39,7 +37,6 @@ _Callback = Callable[..., object]
 _Context = contextvars.Context | None
 
 _logger = logging.getLogger("asyncio")
-_UNIX = os.name != "nt"
 _FAR_MS = 500  # waits beyond this may end late by 0.1 % on Linux
 _DAY_MS = 86_400_000  # a QTimer holds a 32-bit count of milliseconds
 _MANY_CANCELLED = 100  # a smaller number of cancelled timers is not worth a new heap
@@ -99,17 +96,14 @@ class PortableLoop(QasyncLoop):
         self._nested_depth = 0  # depth of the last nested turn that ended
         self._deferred: deque[Handle] = deque()  # handles whose context is busy further down the stack
         self._error: BaseException | None = None  # left a turn, to be raised by run_forever
-        self._hosted = False
+        self._hosted = False  # another has called app.exec()
+        self._signals = LoopSignals(self)
         self.has_quit = False  # the application has quit while this loop ran it
-        self._interrupted = False
         self._armed_for = math.inf  # loop time the deadline timer stands for
         super().__init__(qt_app)  # without already_running, which sets flags that only qasync's own methods read
-        self._zero = QTimer()
-        self._zero.setInterval(0)
+        self._zero = QTimer(interval=0)
         self._zero.timeout.connect(self._turn)
-        self._deadline = QTimer()
-        self._deadline.setSingleShot(True)
-        self._deadline.setTimerType(Qt.TimerType.PreciseTimer)
+        self._deadline = QTimer(singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         self._deadline.timeout.connect(self._on_deadline)
         self._waker = _Waker()
         self._waker.woken.connect(self._on_wake_up, Qt.ConnectionType.QueuedConnection)
@@ -120,9 +114,7 @@ class PortableLoop(QasyncLoop):
 
     # Scheduling
 
-    def call_soon(  # type: ignore[override]
-        self, callback: _Callback, *args: Any, context: _Context = None
-    ) -> asyncio.Handle:
+    def call_soon(self, callback: _Callback, *args: Any, context: _Context = None) -> asyncio.Handle:  # type: ignore[override]
         """Queue a callback behind those that are ready."""
         self._check_closed()
         if self._debug:
@@ -133,9 +125,7 @@ class PortableLoop(QasyncLoop):
             self._wake()
         return handle
 
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: _Callback, *args: Any, context: _Context = None
-    ) -> asyncio.Handle:
+    def call_soon_threadsafe(self, callback: _Callback, *args: Any, context: _Context = None) -> asyncio.Handle:  # type: ignore[override]
         """Queue a callback from any thread."""
         self._check_closed()
         if self._debug:
@@ -146,9 +136,7 @@ class PortableLoop(QasyncLoop):
             self._wake_from_thread()
         return handle
 
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: _Callback, *args: Any, context: _Context = None
-    ) -> asyncio.TimerHandle:
+    def call_at(self, when: float, callback: _Callback, *args: Any, context: _Context = None) -> asyncio.TimerHandle:  # type: ignore[override]
         """Queue a callback at a time of the loop's clock, in seconds."""
         timer = BaseEventLoop.call_at(self, when, callback, *args, context=context)
         self._purge_cancelled()
@@ -423,21 +411,13 @@ class PortableLoop(QasyncLoop):
 
     def _enter(self) -> None:
         """Do what asyncio does before it runs, and let signals reach Python."""
-        self._error, self._interrupted = None, False
+        self._error = None
         self._set_coroutine_origin_tracking(self._debug)
         self._thread_id = threading.get_ident()
         self._old_hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook)
         events._set_running_loop(self)
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        # A signal writes to the self-pipe: Qt wakes, Python runs, and with it Python's signal handlers.
-        self._owns_wakeup_fd = _UNIX and in_main_thread
-        if self._owns_wakeup_fd:
-            self._old_wakeup_fd = signal.set_wakeup_fd(self._csock.fileno(), warn_on_full_buffer=False)
-        # asyncio.Runner has a handler of its own. Without it KeyboardInterrupt might be raised, and dropped, in a slot.
-        self._owns_sigint = in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if self._owns_sigint:
-            signal.signal(signal.SIGINT, self._on_sigint)
+        self._signals.enter()
         self._before_run_forever()  # qasync: starts its proactor's thread on Windows
         self._wake()
 
@@ -450,31 +430,18 @@ class PortableLoop(QasyncLoop):
         self._awake = True
         self._stopping = False
         self._after_run_forever()
-        if self._owns_wakeup_fd and not self._signal_handlers:
-            signal.set_wakeup_fd(self._old_wakeup_fd)
-        if self._owns_sigint and signal.getsignal(signal.SIGINT) == self._on_sigint:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._signals.leave()
         self._thread_id = None
         events._set_running_loop(None)
         self._set_coroutine_origin_tracking(False)
         sys.set_asyncgen_hooks(*self._old_hooks)
 
-    def _on_sigint(self, signum: int, frame: FrameType | None) -> None:
-        if self._interrupted:  # the second time at once, wherever Python is
-            raise KeyboardInterrupt
-        self._interrupted = True
-        self.call_soon_threadsafe(self._interrupt)
-
-    def _interrupt(self) -> None:
-        raise KeyboardInterrupt
-
-    if _UNIX:
+    if sys.platform != "win32":
 
         def remove_signal_handler(self, sig: int) -> bool:
             """Remove the handler of a signal; False if there is none."""
             removed = super().remove_signal_handler(sig)
-            if self.is_running() and self._owns_wakeup_fd:  # asyncio switches it off with the last handler
-                signal.set_wakeup_fd(self._csock.fileno(), warn_on_full_buffer=False)
+            self._signals.renew()
             return removed
 
 

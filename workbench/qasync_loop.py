@@ -4,8 +4,6 @@ The class below declares every name of asyncio's and qasync's loops that `event_
 so a type checker refuses any other. A test looks for each of them in the installed versions.
 """
 
-__all__ = ["Handle", "QasyncLoop"]
-
 import asyncio
 import contextvars
 import selectors
@@ -64,3 +62,5 @@ else:
     from qasync import QEventLoop as QasyncLoop
 
     Handle = asyncio.Handle
+
+__all__ = ["Handle", "QasyncLoop"]
