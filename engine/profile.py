@@ -85,7 +85,7 @@ class ProfileOptions:
     function_call_type: str = "function_call"
     parallel_tool_calls: bool = True
     ext_params: Mapping[str, object] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     system_role: str = "system"
     max_tokens_param: str = "auto"
     omit_sampling: str = "auto"
@@ -139,7 +139,7 @@ class ModelProfile:
     """Context length in tokens; 0 = unknown, not checked."""
     temperature: float = 0.0
     top_p: float = 1.0
-    prices: Prices = Prices()
+    prices: Prices = field(default_factory=Prices)
     prompt_strategy: str = ""
     tokenizer: str = ""
     encoding: str = ""

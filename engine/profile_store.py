@@ -1,0 +1,346 @@
+"""Finds profiles and categories: bundled files, and over them the user's own."""
+
+import copy
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine import bundled
+from engine.api_keys import SecretLookup, is_reference, keyring_secret
+from engine.errors import Problem, ProfileInvalid, ProfileNotFound
+from engine.profile import PREDEFINED_CATEGORIES, Category, ModelProfile, ProfileRef
+from engine.profile_builder import TOKENIZER_STRATEGY, Built, build_profile, invalid
+from engine.profile_file import PropertiesFile, parse_properties, read_file
+from engine.profile_keys import KEYS, Fault, key_named
+
+SUFFIX = ".properties"
+CATEGORIES_FILE = "categories"
+DEFAULTS_FILE = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileEntry:
+    """One profile file as it is listed."""
+
+    name: str
+    path: Path | None
+    """None for a bundled profile."""
+    profile: ModelProfile | None
+    """None when the file has an error. Without its key when `missing` is not empty: for show only."""
+    problems: tuple[Problem, ...] = ()
+    """All faults and warnings of the file, missing placeholders last."""
+    missing: tuple[str, ...] = ()
+    """Messages about placeholders without a value."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Keys and values as written, in the order of the file; secrets are `***`, placeholders stay."""
+
+    @property
+    def bundled(self) -> bool:
+        """Whether the profile came with the workbench."""
+        return self.path is None
+
+    @property
+    def usable(self) -> bool:
+        """Whether a run may use the profile now."""
+        return self.profile is not None and not self.missing
+
+
+class ProfileStore:
+    """Profiles by name and by category. Files are read at first use and again after `reload`.
+
+    `user_dir` holds the user's own `.properties` files (it need not exist; None: bundled profiles only); a file there
+    replaces the bundled one of the same name. Placeholders are looked up in the file, then in `environ` (None: that of
+    the process), then by `secrets`. A faulty file never keeps others from being used.
+    """
+
+    def __init__(
+        self,
+        user_dir: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        secrets: SecretLookup = keyring_secret,
+    ) -> None:
+        self._files = _Files(user_dir, os.environ if environ is None else environ, secrets)
+        self._mapped: Mapping[str, str] = {}
+        self._only = ""
+
+    def names(self) -> list[str]:
+        """The names of all profiles, sorted."""
+        return sorted(self._files.read().profiles)
+
+    def profiles(self) -> list[ProfileEntry]:
+        """Every profile with its faults, sorted by name."""
+        return [self.entry(name) for name in self.names()]
+
+    def entry(self, name: str) -> ProfileEntry:
+        """One profile with its faults; raises ProfileNotFound."""
+        self._require(name)
+        return _entry(name, self._files.paths.get(name), self._files.read().profiles[name], self._files.build(name))
+
+    def get(self, name: str) -> ModelProfile:
+        """The profile of this name, ready for a run; raises ProfileNotFound, or ProfileInvalid with all its faults."""
+        profile = self._load(name)
+        return profile if profile.category else replace(profile, category=name)
+
+    def categories(self) -> dict[str, str]:
+        """The profile name for each category label: the predefined ones by size, then custom ones as written."""
+        mapping = self._files.read().mapping
+        labels = {category.key: label for label, category in PREDEFINED_CATEGORIES.items()}
+        known = {label: mapping[key] for key, label in labels.items() if key in mapping}
+        custom = {key: name for key, name in mapping.items() if key not in labels}
+        return known | custom | dict(self._mapped)
+
+    def resolve(self, ref: ProfileRef) -> ModelProfile:
+        """Find the profile for a category, a name or a profile itself; raises ProfileNotFound or ProfileInvalid."""
+        label = ref.label if isinstance(ref, Category) else ""
+        if self._only:
+            name = self._only
+        elif isinstance(ref, ModelProfile):
+            if not ref.category:
+                raise ProfileInvalid(f"Profile {ref.name} has no category.", hint="Give it a category, for instance M.")
+            return ref
+        else:
+            name = self._name_for(ref) if isinstance(ref, Category) else ref
+        profile = self._load(name)
+        return profile if profile.category else replace(profile, category=label or name)
+
+    def problems(self) -> list[Problem]:
+        """All faults: those of `categories.properties`, then those of every profile."""
+        return [*self._category_problems(), *(problem for entry in self.profiles() for problem in entry.problems)]
+
+    def with_map(self, mapping: Mapping[str, str]) -> "ProfileStore":
+        """A view for one run in which these category labels (or keys) have other profiles; raises ProfileNotFound."""
+        labels = {category.key: label for label, category in PREDEFINED_CATEGORIES.items()}
+        for name in mapping.values():
+            self._require(name)
+        view = copy.copy(self)
+        view._mapped = dict(self._mapped) | {labels.get(label, label): name for label, name in mapping.items()}
+        return view
+
+    def with_profile(self, name: str) -> "ProfileStore":
+        """A view for one run in which every agent gets this profile; raises ProfileNotFound."""
+        self._require(name)
+        view = copy.copy(self)
+        view._only = name
+        return view
+
+    def reload(self) -> None:
+        """Forget what was read; the next use reads files, environment and keyring again, for all views."""
+        self._files.forget()
+
+    def _name_for(self, category: Category) -> str:
+        name = self.categories().get(category.label) or self._files.read().mapping.get(category.key)
+        if name:
+            return name
+        if category.key in self._files.read().profiles:
+            return category.key
+        raise ProfileNotFound(
+            f"No profile is mapped to category {category.label}: {category.key} has no line in categories.properties.",
+            hint=f"Write {category.key}=<profile> there, or choose a profile for the agent.",
+            facts={"category": category.label, "key": category.key},
+        )
+
+    def _load(self, name: str) -> ModelProfile:
+        self._require(name)
+        built = self._files.build(name)
+        if built.profile is not None and not built.missing:
+            return built.profile
+        faults = [problem for problem in built.problems if problem.severity == "error"]
+        faults += [replace(problem, severity="error") for problem in built.missing]
+        hint = "Set the named variable, or write the key into the profile, then reload." if built.missing else ""
+        raise invalid(f"Profile {name}", faults, hint=hint)
+
+    def _require(self, name: str) -> None:
+        known = self._files.read().profiles
+        if name in known:
+            return
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        raise ProfileNotFound(
+            f'There is no profile "{name[:100]}".{meant}',
+            hint=f"Profiles: {', '.join(sorted(known))}.",
+            facts={"profile": name[:100]},
+        )
+
+    def _category_problems(self) -> Iterable[Problem]:
+        files = self._files.read()
+        yield from files.problems
+        for key, name in files.mapping.items():
+            if name not in files.profiles:
+                close = difflib.get_close_matches(name, files.profiles, n=1)
+                meant = f" Did you mean {close[0]}?" if close else ""
+                entry = files.mapping_entries[key]
+                yield Problem(
+                    severity="error",
+                    message=f'{key}: found "{name[:100]}", expected the name of a profile.{meant}',
+                    file=entry[0],
+                    line=entry[1],
+                    path=key,
+                )
+
+
+def check_file(path: Path, environ: Mapping[str, str] | None = None) -> ProfileEntry:
+    """Read and check one profile file anywhere, without the defaults and names of a store."""
+    file = read_file(path)
+    environ = os.environ if environ is None else environ
+    return _entry(
+        path.name.removesuffix(SUFFIX),
+        path,
+        file,
+        build_profile(path.stem, file, environ=environ, secrets=keyring_secret),
+    )
+
+
+@dataclass(slots=True)
+class _Read:
+    """What all files say, before placeholders are replaced."""
+
+    profiles: dict[str, PropertiesFile]
+    defaults: PropertiesFile | None
+    mapping: dict[str, str]
+    mapping_entries: dict[str, tuple[str, int]]
+    problems: list[Problem]
+    tokenizer: str = ""
+
+
+class _Files:
+    """The files of a store, shared by its views."""
+
+    def __init__(self, user_dir: Path | None, environ: Mapping[str, str], secrets: SecretLookup) -> None:
+        self._user_dir = user_dir
+        self._environ = environ
+        self._secrets = secrets
+        self._read: _Read | None = None
+        self._built: dict[str, Built] = {}
+        self.paths: dict[str, Path] = {}
+
+    def forget(self) -> None:
+        self._read = None
+        self._built = {}
+
+    def read(self) -> _Read:
+        if self._read is None:
+            self._read = self._read_all()
+        return self._read
+
+    def build(self, name: str) -> Built:
+        built = self._built.get(name)
+        if built is None:
+            read = self.read()
+            defaults = None if name == DEFAULTS_FILE else read.defaults
+            built = build_profile(
+                name,
+                read.profiles[name],
+                environ=self._environ,
+                secrets=self._secrets,
+                defaults=defaults,
+                tokenizer=read.tokenizer,
+            )
+            if built.profile is not None:
+                faults = _fallback_problems(name, read.profiles)
+                if faults:
+                    built = replace(built, profile=None, problems=(*built.problems, *faults))
+            if not built.missing:  # what is missing may have come meanwhile
+                self._built[name] = built
+        return built
+
+    def _read_all(self) -> _Read:
+        files = {
+            name: parse_properties(bundled.read_bytes("profiles", name + SUFFIX), name + SUFFIX)
+            for name in bundled.names("profiles", suffix=SUFFIX)
+        }
+        layers = [files.pop(CATEGORIES_FILE)]
+        problems: list[Problem] = []
+        self.paths = self._user_paths(problems)
+        files |= {name: read_file(path) for name, path in self.paths.items()}
+        if CATEGORIES_FILE in self.paths:
+            layers.append(files.pop(CATEGORIES_FILE))
+        defaults = files.get(DEFAULTS_FILE)
+        if defaults is not None and not defaults.text("modelProvider"):
+            del files[DEFAULTS_FILE]  # a file of defaults only, not a profile
+        read = _Read(files, defaults, {}, {}, problems)
+        for layer in layers:
+            _map_categories(layer, read)
+        return read
+
+    def _user_paths(self, problems: list[Problem]) -> dict[str, Path]:
+        if self._user_dir is None or not self._user_dir.exists():
+            return {}
+        try:
+            paths = sorted(self._user_dir.iterdir())
+        except OSError as error:
+            message = f"The profiles cannot be read: {error.strerror or error}."
+            problems.append(Problem(severity="error", message=message, file=str(self._user_dir)))
+            return {}
+        return {
+            path.name.removesuffix(SUFFIX): path
+            for path in paths
+            if path.name.endswith(SUFFIX) and not path.name.startswith(".")
+        }
+
+
+def _map_categories(layer: PropertiesFile, read: _Read) -> None:
+    read.problems += layer.problems
+    for key, entry in layer.entries.items():
+        value = entry.value.strip()
+        if key == TOKENIZER_STRATEGY:
+            try:
+                read.tokenizer = str(KEYS["tokenizer"].parse(value)) if value else ""
+            except Fault as fault:
+                message = f'{key}: found "{value[:60]}", expected {fault}.'
+                read.problems.append(
+                    Problem(severity="error", message=message, file=entry.file, line=entry.line, path=key)
+                )
+        elif value:
+            read.mapping[key] = value.removesuffix(SUFFIX)
+            read.mapping_entries[key] = (entry.file, entry.line)
+        else:
+            read.mapping.pop(key, None)
+
+
+def _fallback_problems(name: str, files: Mapping[str, PropertiesFile]) -> list[Problem]:
+    """Names in `fallbackProfiles` that do not exist, or that lead back to this profile."""
+    key = "fallbackProfiles"
+    entry = files[name].entries.get(key)
+    if entry is None:
+        return []
+    found = [
+        f'{key}: found "{other}", expected the name of a profile.'
+        for other in _fallbacks(name, files)
+        if other not in files
+    ]
+    reached, ahead = set[str](), list(_fallbacks(name, files))
+    while ahead:
+        other = ahead.pop()
+        if other in files and other not in reached:
+            reached.add(other)
+            ahead += _fallbacks(other, files)
+    if name in reached:
+        found.append(f"{key}: the profiles named here lead back to {name}.")
+    return [Problem(severity="error", message=text, file=entry.file, line=entry.line, path=key) for text in found]
+
+
+def _fallbacks(name: str, files: Mapping[str, PropertiesFile]) -> list[str]:
+    return [item.strip() for item in files[name].text("fallbackProfiles").split(",") if item.strip()]
+
+
+def _entry(name: str, path: Path | None, file: PropertiesFile, built: Built) -> ProfileEntry:
+    profile = built.profile
+    if profile is not None and not profile.category:
+        profile = replace(profile, category=name)
+    return ProfileEntry(
+        name=name,
+        path=path,
+        profile=profile,
+        problems=(*built.problems, *built.missing),
+        missing=tuple(problem.message for problem in built.missing),
+        settings=tuple((key, _written(key, entry.value.strip())) for key, entry in file.entries.items()),
+    )
+
+
+def _written(key: str, value: str) -> str:
+    known = key_named(key)
+    hidden = known is None or known.secret or (known.expands and ("@" in value or "?" in value))
+    return "***" if hidden and value and not is_reference(value) else value
