@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from engine.conversation import Turn
 from engine.flow.context import Context
@@ -13,10 +12,9 @@ from engine.profile import Category, Overrides, ProfileRef
 
 __all__ = ["Agent", "AgentType", "Hook", "Merge", "Next", "merge_contexts"]
 
-T = TypeVar("T")
-MaybeAsync = Awaitable[T] | T
-Hook = Callable[[Context], MaybeAsync[None]]
-Merge = Callable[[list[Context]], MaybeAsync[list[Context] | None]]
+Hook = Callable[[Context], Awaitable[None] | None]
+Merged = list[Context] | None
+Merge = Callable[[list[Context]], Awaitable[Merged] | Merged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class Agent:
         before: Hook | None = None,
         after: Hook | None = None,
         merge: Merge | None = None,
-        choose_next: Callable[[Context], MaybeAsync[Next | None]] | None = None,
+        choose_next: Callable[[Context], Awaitable[Next | None] | Next | None] | None = None,
         targets: Sequence[str] | None = None,
         gather: bool = False,
         retry_on_parsing_error: int = 0,
@@ -137,19 +135,19 @@ class Agent:
         """A handler for one attempt."""
         return TextHandler("response") if self._handler is None else self._handler(context)
 
-    def before(self, context: Context) -> MaybeAsync[None]:
+    def before(self, context: Context) -> Awaitable[None] | None:
         """Prepare the context, before the template is expanded."""
         return None if self._before is None else self._before(context)
 
-    def after(self, context: Context) -> MaybeAsync[None]:
+    def after(self, context: Context) -> Awaitable[None] | None:
         """Work on a branch whose answer was handled."""
         return None if self._after is None else self._after(context)
 
-    def merge(self, contexts: list[Context]) -> MaybeAsync[list[Context] | None]:
+    def merge(self, contexts: list[Context]) -> Awaitable[Merged] | Merged:
         """Make fewer of the branches that succeeded, in split order; None leaves them as they are."""
         return None if self._merge is None else self._merge(contexts)
 
-    def choose_next(self, context: Context) -> MaybeAsync[Next | None]:
+    def choose_next(self, context: Context) -> Awaitable[Next | None] | Next | None:
         """Decide where the context goes."""
         return None if self._choose_next is None else self._choose_next(context)
 
