@@ -65,7 +65,7 @@ def cost_text(cost: Decimal, provenance: CostProvenance, lower_bound: bool = Fal
 
 
 def money_text(amount: Decimal) -> str:
-    """Dollars with at least two decimals and up to two significant digits: `$12.30`, `$0.38`, `$0.0031`; zero is `$0`."""
+    """Dollars, at least two decimals and up to two significant digits: `$12.30`, `$0.38`, `$0.0031`; zero is `$0`."""
     if not amount:
         return "$0"
     decimals = max(2, 1 - amount.adjusted())

@@ -1,0 +1,365 @@
+"""State of one run, folded from its events.
+
+The same events give the same state, live or recorded. Times are seconds since the epoch, as in the events.
+"""
+
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.completion import FinishReason, Phase
+from engine.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    BranchFailed,
+    CacheHit,
+    ChunkReceived,
+    CompletionFinished,
+    FileProduced,
+    Graded,
+    HandlerFailed,
+    Merged,
+    Paused,
+    PhaseChanged,
+    PlanChanged,
+    PromptReady,
+    Retrying,
+    RunFinished,
+    RunResult,
+    RunStarted,
+    SplitStarted,
+    Statistics,
+    ToolCalled,
+    Warned,
+)
+from workbench.run_panel.run_state import (
+    GOOD_STATES,
+    OPEN_STATES,
+    Attempt,
+    Branch,
+    Span,
+    State,
+    Step,
+    total_statistics,
+)
+
+
+class RunModel(QObject):
+    """Folds the events of one run into state and tells what changed."""
+
+    run_started = Signal()
+    step_started = Signal(int)
+    """Step number."""
+    branch_started = Signal(int, str)
+    """Step number, branch path."""
+    attempt_started = Signal(int, str, int)
+    """Step number, branch path, attempt number."""
+    branch_changed = Signal(int, str)
+    """A state, phase or figure changed: step number, branch path."""
+    text_arrived = Signal()
+    """The first text since `take_fresh` was asked last."""
+    step_finished = Signal(int)
+    """Step number; again for every context that leaves."""
+    warned = Signal(str)
+    run_finished = Signal()
+
+    def __init__(self, parent: QObject | None = None, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(parent)
+        self._clock = clock
+        self._reset()
+
+    def _reset(self) -> None:
+        self.run_id = ""
+        self.flow = ""
+        self.profiles: dict[str, str] = {}
+        self.steps: dict[int, Step] = {}
+        self.started: float | None = None
+        self.ended: float | None = None
+        self.status = ""
+        """Empty before the first event, then running, finished, failed, stopped or budget."""
+        self.reason = ""
+        self.results: tuple[RunResult, ...] = ()
+        self.outputs: dict[str, list[object]] = {}
+        self.warnings: list[str] = []
+        self.files: list[str] = []
+        self._statistics: Statistics | None = None
+        self._agents: dict[str, Statistics] = {}
+        self._last_time = 0.0
+        self._fresh: set[tuple[int, str]] = set()
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether events are still to come."""
+        return self.status == "running"
+
+    def now(self) -> float:
+        """The moment up to which open durations count."""
+        return self._clock() if self.running else (self.ended or self._last_time)
+
+    def branch(self, step: int, path: str) -> Branch | None:
+        """One branch, if it is known."""
+        known = self.steps.get(step)
+        return known.branches.get(path) if known is not None else None
+
+    def last_step_of(self, agent: str) -> Step | None:
+        """The newest execution of an agent."""
+        return next((step for step in reversed(self.steps.values()) if step.agent == agent), None)
+
+    def failed_branches(self) -> list[Branch]:
+        """Branches that ended with an error, in the order of their steps."""
+        return [branch for step in self.steps.values() for branch in step.branches.values() if branch.error is not None]
+
+    def agent_statistics(self) -> dict[str, Statistics]:
+        """Totals by agent, from the run's end or from what has finished so far."""
+        if self._agents:
+            return self._agents
+        parts: dict[str, list[Statistics]] = {}
+        for step in self.steps.values():
+            done = [attempt.statistics for attempt in step.attempts() if attempt.statistics is not None]
+            parts.setdefault(step.agent, []).extend(done)
+        return {agent: total_statistics(done) for agent, done in parts.items()}
+
+    def statistics(self) -> Statistics:
+        """Totals of the run, so far or final."""
+        if self._statistics is not None:
+            return self._statistics
+        total = total_statistics(self.agent_statistics().values())
+        wall = self.now() - self.started if self.started is not None else 0.0
+        return Statistics(
+            **{name: getattr(total, name) for name in total.__struct_fields__} | {"effective_seconds": wall}
+        )
+
+    def take_fresh(self) -> set[tuple[int, str]]:
+        """Branches that got text since the last call."""
+        fresh, self._fresh = self._fresh, set()
+        return fresh
+
+    # -- folding ----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take the next event of the run."""
+        self._last_time = max(self._last_time, event.time)
+        match event:
+            case ChunkReceived():
+                self._add_text(event)
+            case PhaseChanged():
+                self._enter_phase(event)
+            case RunStarted():
+                self._start_run(event)
+            case AgentStarted() | SplitStarted():
+                self._start(event)
+            case PromptReady():
+                self._note_prompt(event)
+            case CompletionFinished():
+                self._finish_attempt(event)
+            case AgentFinished():
+                self._finish_step(event)
+            case BranchFailed():
+                self._fail_branch(event)
+            case RunFinished():
+                self._finish_run(event)
+            case CacheHit() | Retrying() | ToolCalled() | HandlerFailed() | Graded() | Merged():
+                self._note(event)
+            case Warned() | FileProduced() | PlanChanged() | Paused():
+                self._note_of_run(event)
+            case _:
+                assert_never(event)
+
+    def finish(self) -> None:
+        """No more events will come; what is still open was stopped."""
+        if not self.running:
+            return
+        self.status = "stopped"
+        self._close(self._last_time)
+
+    def clear(self) -> None:
+        """Forget the run."""
+        self._reset()
+
+    def _start_run(self, event: RunStarted) -> None:
+        self._reset()
+        self.run_id, self.flow, self.profiles = event.run_id, event.flow, event.profiles
+        self.started = self._last_time = event.time
+        self.status = "running"
+        self.run_started.emit()
+
+    def _step(self, event: AnyEvent) -> Step:
+        step = self.steps.get(event.step)
+        if step is None:
+            step = Step(event.step, event.agent, event.branch, event.time)
+            self.steps[event.step] = step
+            self.step_started.emit(event.step)
+        return step
+
+    def _start(self, event: AgentStarted | SplitStarted) -> None:
+        if isinstance(event, SplitStarted):
+            step = self._step(event)
+            step.splits = max(step.splits, event.count)
+            branch = self._branch(event, index=event.index, count=event.count, label=event.label)
+            branch.state = State.RUNNING
+            self.branch_changed.emit(event.step, event.branch)
+            return
+        step = self._step(event)
+        step.category, step.splits, step.from_step = event.category, event.splits, event.from_step
+        if event.splits < 2:
+            self._branch(event, state=State.RUNNING)
+
+    def _branch(
+        self, event: AnyEvent, *, index: int = 1, count: int = 1, label: str = "", state: State = State.QUEUED
+    ) -> Branch:
+        step = self._step(event)
+        branch = step.branches.get(event.branch)
+        if branch is None:
+            branch = Branch(event.step, event.branch, event.agent, event.time, index, count, label, state)
+            step.branches[event.branch] = branch
+            self.branch_started.emit(event.step, event.branch)
+        return branch
+
+    def _attempt(self, event: AnyEvent, number: int) -> Attempt:
+        branch = self._branch(event)
+        for attempt in reversed(branch.attempts):
+            if attempt.number == number:
+                return attempt
+        attempt = Attempt(number, event.time)
+        branch.attempts.append(attempt)
+        branch.state = State.RUNNING
+        branch.ended = None
+        self.attempt_started.emit(event.step, event.branch, number)
+        return attempt
+
+    def _note_prompt(self, event: PromptReady) -> None:
+        attempt = self._attempt(event, event.attempt)
+        attempt.profile, attempt.turns, attempt.parameters = event.profile, event.turns, event.parameters
+        self.branch_changed.emit(event.step, event.branch)
+
+    def _enter_phase(self, event: PhaseChanged) -> None:
+        attempt = self._attempt(event, event.attempt)
+        if attempt.spans and attempt.spans[-1].end is None:
+            if attempt.spans[-1].phase is event.phase:
+                return
+            attempt.spans[-1].end = event.time
+        attempt.spans.append(Span(event.phase, event.time))
+        branch = self._branch(event)
+        branch.state = State.QUEUED if event.phase is Phase.QUEUED else State.RUNNING
+        self.branch_changed.emit(event.step, event.branch)
+
+    def _add_text(self, event: ChunkReceived) -> None:
+        attempt = self._attempt(event, event.attempt)
+        if event.reasoning:
+            attempt.reasoning.append(event.reasoning)
+        if event.content:
+            attempt.content.append(event.content)
+        quiet = not self._fresh
+        self._fresh.add((event.step, event.branch))
+        if quiet:
+            self.text_arrived.emit()
+
+    def _finish_attempt(self, event: CompletionFinished) -> None:
+        attempt = self._attempt(event, event.attempt)
+        branch = self._branch(event)
+        attempt.profile, attempt.model = event.profile, event.model
+        attempt.statistics = event.statistics
+        attempt.finish_reason, attempt.finish_raw = event.finish_reason, event.finish_raw
+        attempt.no_answer = event.no_answer
+        attempt.content.settle(event.content)
+        attempt.reasoning.settle(event.reasoning)
+        attempt.cached = attempt.cached or bool(event.statistics.cached_prompts and not event.statistics.requests)
+        attempt.state = _outcome(event, attempt.cached)
+        self._end_attempt(attempt, event.time)
+        branch.state, branch.ended = attempt.state, event.time
+        self.branch_changed.emit(event.step, event.branch)
+
+    def _note_of_run(self, event: Warned | FileProduced | PlanChanged | Paused) -> None:
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+            self.warned.emit(event.message)
+        elif isinstance(event, FileProduced):
+            self.files.append(event.path)
+
+    def _note(self, event: CacheHit | Retrying | ToolCalled | HandlerFailed | Graded | Merged) -> None:
+        if isinstance(event, Merged):
+            self._step(event).merged = (event.inputs, event.outputs)
+            return
+        branch = self._branch(event)
+        if isinstance(event, Graded):
+            branch.graded = event.passed
+        elif isinstance(event, HandlerFailed):
+            attempt = self._attempt(event, event.attempt)
+            attempt.failure, attempt.state = event.reason, State.REJECTED
+            branch.state, branch.ended = State.RUNNING, None
+        else:
+            attempt = branch.attempt or self._attempt(event, 1)
+            if isinstance(event, CacheHit):
+                attempt.cached = True
+            elif isinstance(event, Retrying):
+                attempt.retries.append(event)
+            else:
+                attempt.tools.append(event)
+        self.branch_changed.emit(event.step, event.branch)
+
+    def _finish_step(self, event: AgentFinished) -> None:
+        step = self._step(event)
+        step.ended = event.time
+        step.leaving.append(event.to)
+        for branch in step.branches.values():
+            if branch.state in OPEN_STATES:
+                last = branch.attempt
+                branch.state = last.state if last is not None and last.state in GOOD_STATES else State.DONE
+                branch.ended = event.time
+                self.branch_changed.emit(step.number, branch.path)
+        self.step_finished.emit(step.number)
+
+    def _fail_branch(self, event: BranchFailed) -> None:
+        branch = self._branch(event)
+        branch.error, branch.state, branch.ended = event.error, State.FAILED, event.time
+        attempt = branch.attempt
+        if attempt is not None:
+            if attempt.state is State.RUNNING:
+                attempt.state, attempt.error = State.FAILED, event.error
+                if event.error.partial and not attempt.content.length:
+                    attempt.content.settle(event.error.partial)
+            self._end_attempt(attempt, event.time)
+        step = self.steps[event.step]
+        if step.ended is None and step.state not in OPEN_STATES:
+            step.ended = event.time
+        self.branch_changed.emit(event.step, event.branch)
+
+    def _finish_run(self, event: RunFinished) -> None:
+        self.status, self.reason = event.status, event.reason
+        self.results, self.outputs = event.results, event.outputs
+        self._statistics, self._agents = event.statistics, event.agents
+        self._close(event.time)
+
+    def _close(self, moment: float) -> None:
+        self.ended = moment
+        for step in self.steps.values():
+            step.ended = step.ended or moment
+            for branch in step.branches.values():
+                if branch.state in OPEN_STATES:
+                    branch.state, branch.ended = State.STOPPED, moment
+                    if branch.attempt is not None and branch.attempt.state is State.RUNNING:
+                        branch.attempt.state = State.STOPPED
+                        self._end_attempt(branch.attempt, moment)
+                    self.branch_changed.emit(step.number, branch.path)
+        self.run_finished.emit()
+
+    @staticmethod
+    def _end_attempt(attempt: Attempt, moment: float) -> None:
+        attempt.ended = attempt.ended or moment
+        if attempt.spans and attempt.spans[-1].end is None:
+            attempt.spans[-1].end = moment
+
+
+def _outcome(event: CompletionFinished, cached: bool) -> State:
+    if event.finish_reason is FinishReason.ERROR:
+        return State.FAILED
+    if event.no_answer:
+        return State.NO_ANSWER
+    if event.finish_reason is FinishReason.TOKEN_LIMIT_REACHED:
+        return State.CUT_OFF
+    return State.CACHED if cached else State.ANSWERED

@@ -1,0 +1,284 @@
+"""What is known of a run: agent executions, their branches and attempts. Times are seconds since the epoch."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+from engine.completion import FinishReason, Phase
+from engine.events import ErrorInfo, Retrying, Statistics, ToolCalled
+from engine.statistics import CostProvenance
+
+CHARACTERS_PER_TOKEN = 4
+"""Rough size of a token, for estimates where a server sends several tokens a piece."""
+LONGEST_PIECE = 12
+"""Characters a piece may have on average to be taken for one token."""
+
+
+class State(StrEnum):
+    """Where an attempt, a branch or an agent execution is, and how it ended."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ANSWERED = "answered"
+    DONE = "done"
+    """Ended without asking a model."""
+    CACHED = "cached"
+    REJECTED = "not usable"
+    """The handler could not use the answer; another attempt may follow."""
+    NO_ANSWER = "no answer"
+    CUT_OFF = "cut off"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+OPEN_STATES = frozenset({State.QUEUED, State.RUNNING})
+GOOD_STATES = frozenset({State.ANSWERED, State.DONE, State.CACHED})
+_WORST_FIRST = (State.FAILED, State.STOPPED, State.NO_ANSWER, State.CUT_OFF, State.REJECTED)
+
+
+@dataclass(slots=True)
+class Span:
+    """One phase of a call."""
+
+    phase: Phase
+    start: float
+    end: float | None = None
+
+    def seconds(self, now: float) -> float:
+        """How long it took, or has taken until `now`."""
+        return max(0.0, (now if self.end is None else self.end) - self.start)
+
+
+class StreamedText:
+    """Text that grows by pieces; readers keep their own position, so a hidden reader costs nothing."""
+
+    __slots__ = ("_text", "_waiting", "length", "pieces", "revision")
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._waiting: list[str] = []
+        self.length = 0
+        self.pieces = 0
+        self.revision = 0
+        """Grows when the text was replaced by another one: readers start again."""
+
+    def append(self, piece: str) -> None:
+        """Add a piece."""
+        self._waiting.append(piece)
+        self.length += len(piece)
+        self.pieces += 1
+
+    @property
+    def text(self) -> str:
+        """Everything so far."""
+        if self._waiting:
+            self._text += "".join(self._waiting)
+            self._waiting.clear()
+        return self._text
+
+    def settle(self, text: str) -> None:
+        """Take the final text, which is nearly always what was streamed."""
+        if text != self.text:
+            self._text = text
+            self.length = len(text)
+            self.revision += 1
+
+    def token_estimate(self) -> int:
+        """Tokens so far without a tokenizer: the pieces, or the characters where pieces are long."""
+        if self.length > self.pieces * LONGEST_PIECE:
+            return -(-self.length // CHARACTERS_PER_TOKEN)
+        return self.pieces
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request to a model and what came of it."""
+
+    number: int
+    started: float
+    state: State = State.RUNNING
+    ended: float | None = None
+    spans: list[Span] = field(default_factory=list)
+    content: StreamedText = field(default_factory=StreamedText)
+    reasoning: StreamedText = field(default_factory=StreamedText)
+    profile: str = ""
+    model: str = ""
+    turns: tuple[tuple[str, str], ...] = ()
+    parameters: dict[str, object] = field(default_factory=dict)
+    statistics: Statistics | None = None
+    finish_reason: FinishReason | None = None
+    finish_raw: str = ""
+    cached: bool = False
+    no_answer: bool = False
+    failure: str = ""
+    """Why the handler could not use the answer."""
+    error: ErrorInfo | None = None
+    retries: list[Retrying] = field(default_factory=list)
+    tools: list[ToolCalled] = field(default_factory=list)
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the text is only a part of what the model would have said."""
+        return self.state in (State.FAILED, State.STOPPED) and bool(self.content.length or self.reasoning.length)
+
+    def seconds(self, now: float) -> float:
+        """Wall time so far."""
+        return max(0.0, (now if self.ended is None else self.ended) - self.started)
+
+    def phase_seconds(self, phase: Phase, now: float) -> float:
+        """Time spent in one phase so far."""
+        return sum(span.seconds(now) for span in self.spans if span.phase is phase)
+
+    def content_tokens(self) -> tuple[int, bool]:
+        """Tokens of the answer, and whether that is an estimate."""
+        if self.statistics is not None:
+            return self.statistics.out_tokens, self.statistics.estimated
+        return self.content.token_estimate(), True
+
+    def reasoning_tokens(self) -> tuple[int, bool]:
+        """Tokens of the thinking, and whether that is an estimate."""
+        if self.statistics is not None:
+            return self.statistics.reasoning_out_tokens, self.statistics.estimated
+        return self.reasoning.token_estimate(), True
+
+    def first_token(self) -> float | None:
+        """Seconds from the start to the first text, None before it."""
+        if self.statistics is not None and self.statistics.first_token is not None:
+            return self.statistics.first_token
+        for span in self.spans:
+            if span.phase in (Phase.THINKING, Phase.ANSWERING):
+                return max(0.0, span.start - self.started)
+        return None
+
+    def tokens_per_second(self, now: float) -> float:
+        """Output tokens with reasoning per second since the first token; 0 before it."""
+        first = self.first_token()
+        if first is None:
+            return 0.0
+        total = self.statistics.seconds if self.statistics is not None and not self.cached else self.seconds(now)
+        span = total - first
+        return (self.content_tokens()[0] + self.reasoning_tokens()[0]) / span if span > 0 else 0.0
+
+
+@dataclass(slots=True)
+class Branch:
+    """One path of an agent execution."""
+
+    step: int
+    path: str
+    agent: str
+    started: float
+    index: int = 1
+    count: int = 1
+    label: str = ""
+    state: State = State.QUEUED
+    ended: float | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    error: ErrorInfo | None = None
+    graded: bool | None = None
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def name(self) -> str:
+        """`2/5 CSV export`, or the agent's name when there is one branch."""
+        if self.count < 2:
+            return self.agent
+        return f"{self.index}/{self.count} {self.label}".rstrip()
+
+    @property
+    def warned(self) -> bool:
+        """Whether something went wrong on the way that the branch got over."""
+        return any(attempt.state is State.REJECTED or attempt.retries for attempt in self.attempts)
+
+    def seconds(self, now: float) -> float:
+        """Wall time so far."""
+        return max(0.0, (now if self.ended is None else self.ended) - self.started)
+
+
+@dataclass(slots=True)
+class Step:
+    """One execution of an agent."""
+
+    number: int
+    agent: str
+    path: str
+    started: float
+    category: str = ""
+    splits: int = 1
+    from_step: int = 0
+    ended: float | None = None
+    branches: dict[str, Branch] = field(default_factory=dict)
+    merged: tuple[int, int] | None = None
+    """Inputs and outputs of the merge."""
+    leaving: list[str | None] = field(default_factory=list)
+    """Where each context went; None ends the flow."""
+
+    @property
+    def finished_count(self) -> int:
+        """Branches that are over, well or not."""
+        return sum(branch.state not in OPEN_STATES for branch in self.branches.values())
+
+    @property
+    def state(self) -> State:
+        """The state of all branches together: running while one runs, then the worst."""
+        states = {branch.state for branch in self.branches.values()}
+        if not states or (states & OPEN_STATES) or len(self.branches) < self.splits:
+            if self.ended is None:
+                return State.QUEUED if states == {State.QUEUED} else State.RUNNING
+            states -= OPEN_STATES
+        for state in _WORST_FIRST:
+            if state in states:
+                return state
+        if states == {State.CACHED}:
+            return State.CACHED
+        return State.DONE if states <= {State.DONE} else State.ANSWERED
+
+    @property
+    def warned(self) -> bool:
+        """Whether a branch got over something that went wrong."""
+        return any(branch.warned for branch in self.branches.values())
+
+    def seconds(self, now: float) -> float:
+        """Wall time so far."""
+        return max(0.0, (now if self.ended is None else self.ended) - self.started)
+
+    def attempts(self) -> Iterable[Attempt]:
+        """All attempts of all branches."""
+        return (attempt for branch in self.branches.values() for attempt in branch.attempts)
+
+
+def total_statistics(parts: Iterable[Statistics]) -> Statistics:
+    """The sum of several calls; its provenance is the weakest of theirs."""
+    requests = cached_prompts = in_tokens = cached_in = out_tokens = reasoning = 0
+    cost, seconds, estimated = Decimal(0), 0.0, False
+    provenances = set()
+    for part in parts:
+        requests += part.requests
+        cached_prompts += part.cached_prompts
+        in_tokens += part.in_tokens
+        cached_in += part.cached_in_tokens
+        out_tokens += part.out_tokens
+        reasoning += part.reasoning_out_tokens
+        cost += part.cost
+        seconds += part.seconds
+        estimated = estimated or part.estimated
+        if part.requests:
+            provenances.add(part.provenance)
+    weakest = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED)
+    return Statistics(
+        requests=requests,
+        cached_prompts=cached_prompts,
+        in_tokens=in_tokens,
+        cached_in_tokens=cached_in,
+        out_tokens=out_tokens,
+        reasoning_out_tokens=reasoning,
+        cost=cost,
+        provenance=next((one for one in weakest if one in provenances), CostProvenance.FREE),
+        estimated=estimated,
+        seconds=seconds,
+    )
