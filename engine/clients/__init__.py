@@ -1,0 +1,1 @@
+"""Clients: one per wire dialect, on one transport and below one retry loop."""
