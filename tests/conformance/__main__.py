@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.conformance.cases import Case, Runner, differences
 
-RUNNER_MODULES: tuple[str, ...] = ()
+RUNNER_MODULES: tuple[str, ...] = ("statistics",)
 """Names of the modules here that have `KINDS`; a kind that none of them knows is a failure."""
 
 
