@@ -79,6 +79,7 @@ def parameters(orders: Orders) -> object:
     params.verbosity = 1
     if orders["template"]:
         params.chat_template = orders["template"]
+        params.default_template_kwargs = {"enable_thinking": "false"}  # llama.cpp's own default is true
     return params
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from engine.process_identity import ChildRecords, is_alive, own_identity, start_mark
@@ -107,3 +108,29 @@ def test_a_record_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     records.add(os.getpid())
     records.remove(os.getpid())
     assert records.sweep() == []
+
+
+LEAVES_A_CHILD = """
+import os, subprocess, sys
+from pathlib import Path
+from engine.process_identity import ChildRecords
+
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+ChildRecords(Path(sys.argv[1])).add(child.pid)
+print(child.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_sweep_really_ends_an_orphan(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent.parent
+    parent = [sys.executable, "-c", LEAVES_A_CHILD, str(tmp_path)]
+    with subprocess.Popen(parent, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(root)}) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+    assert start_mark(pid)
+    assert ChildRecords(tmp_path).sweep() == [pid]
+    deadline = time.monotonic() + 30
+    while start_mark(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert start_mark(pid) == ""
