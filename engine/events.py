@@ -5,7 +5,7 @@ from decimal import Decimal
 import msgspec
 
 from engine.completion import FinishReason, Phase
-from engine.statistics import CostProvenance
+from engine.statistics import CompletionStatistics, CostProvenance, RequestStatistic
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +38,40 @@ class Statistics(msgspec.Struct, frozen=True, omit_defaults=True):
     effective_seconds: float = 0.0
     """Of a run: its wall time."""
     first_token: float | None = None
+
+    @classmethod
+    def of_call(cls, done: CompletionStatistics) -> "Statistics":
+        """What one call used."""
+        return cls(
+            requests=done.requests,
+            cached_prompts=int(done.cached),
+            in_tokens=done.in_tokens,
+            cached_in_tokens=done.cached_in_tokens,
+            out_tokens=done.out_tokens,
+            reasoning_out_tokens=done.reasoning_out_tokens,
+            cost=done.cost,
+            provenance=done.provenance,
+            estimated=done.estimated,
+            seconds=done.duration,
+            first_token=done.first_token,
+        )
+
+    @classmethod
+    def of_run(cls, total: RequestStatistic) -> "Statistics":
+        """What a run, or one agent of it, used."""
+        return cls(
+            requests=total.requests,
+            cached_prompts=total.cached_prompts,
+            in_tokens=total.in_tokens,
+            cached_in_tokens=total.cached_in_tokens,
+            out_tokens=total.out_tokens,
+            reasoning_out_tokens=total.reasoning_out_tokens,
+            cost=total.cost,
+            provenance=total.cost_provenance,
+            estimated=CostProvenance.ESTIMATED in total.provenances,
+            seconds=total.request_seconds,
+            effective_seconds=total.effective_seconds,
+        )
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -248,11 +282,14 @@ AnyEvent = (
 """Every event, for `match` statements that end in `assert_never`."""
 
 
+_encoder = msgspec.json.Encoder(enc_hook=str)
+
+
 def event_json(event: Event) -> bytes:
-    """One line of JSON without a line feed; decimals as text."""
-    return msgspec.json.encode(event)
+    """One line of JSON without a line feed; decimals, and context values JSON does not know, as text."""
+    return _encoder.encode(event)
 
 
 def read_event(data: bytes | str) -> AnyEvent:
     """The event from its JSON; raises msgspec.ValidationError with the path of what is wrong."""
-    return msgspec.json.decode(data, type=AnyEvent)  # type: ignore[return-value]
+    return msgspec.json.decode(data, type=AnyEvent)

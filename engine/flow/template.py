@@ -56,8 +56,9 @@ def expand(template: str, context: Mapping[str, Sequence[object]]) -> Parts:
 
 
 def split_keys(*prompts: Parts) -> tuple[str, ...]:
-    """The keys the prompts split by, each once, in order of appearance."""
-    return tuple(dict.fromkeys(part.key for parts in prompts for part in parts if isinstance(part, Slot)))
+    """The keys the prompts split by, each once, the shown ones first."""
+    slots = [part for parts in prompts for part in parts if isinstance(part, Slot)]
+    return tuple(dict.fromkeys(slot.key for slot in sorted(slots, key=lambda slot: slot.hidden)))
 
 
 def split_count(keys: Sequence[str], context: Mapping[str, Sequence[object]]) -> int:
@@ -77,7 +78,7 @@ def literal(parts: Parts) -> str:
     return "".join(part if isinstance(part, str) else part.source for part in parts)
 
 
-def branch(context: Context, keys: Sequence[str], index: int, count: int) -> Context:
+def narrowed(context: Context, keys: Sequence[str], index: int, count: int) -> Context:
     """The context of split `index` (from 0) of `count`: a copy whose keys hold only their element of that index."""
     new = context.copy()
     for key in keys:
