@@ -101,7 +101,7 @@ def _choice(*values: str, aliases: Mapping[str, str] | None = None) -> Callable[
 
     def parse(text: str) -> str:
         if text.lower() not in known:
-            close = difflib.get_close_matches(text.lower(), known, n=1)
+            close = difflib.get_close_matches(text.lower(), known, n=1, cutoff=0.55)
             hint = f" (did you mean {known[close[0]]}?)" if close else ""
             _fail(f"one of {', '.join(values)}{hint}")
         return known[text.lower()]

@@ -1,0 +1,597 @@
+"""Profiles as people write them: values, layers, categories, faults, secrets."""
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import bundled
+from engine.errors import EngineError, ProfileInvalid, ProfileNotFound
+from engine.profile import Category, ModelProfile, Provider
+from engine.profile_builder import apply_overrides, inline_profile
+from engine.profile_store import ProfileEntry, ProfileStore, check_file
+
+CANARY = "CANARY-7f3a91"
+MINIMAL = "modelProvider=OAI_CHAT_COMPLETION\nurl=http://localhost:1/v1\nmaxTokens=100\ntemperature=0.5\ntopP=1\n"
+
+
+def no_secrets(name: str) -> None:
+    return None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "profiles"
+    path.mkdir()
+    return path
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.properties"
+    path.write_text(text, encoding="iso-8859-1", newline="")
+    return path
+
+
+def store(folder: Path | None = None, **environ: str) -> ProfileStore:
+    return ProfileStore(folder, environ, secrets=no_secrets)
+
+
+def faults(folder: Path, text: str) -> list[tuple[int, str, str]]:
+    """Line, key and message of every error, in order."""
+    entry = check_file(write(folder, "p", text), {})
+    return [(problem.line, problem.path, problem.message) for problem in entry.problems if problem.severity == "error"]
+
+
+# --- Bundled profiles -------------------------------------------------------------------------------------------------
+
+
+def test_every_bundled_profile_is_without_faults_but_for_keys_of_the_environment() -> None:
+    names = [name for name in bundled.names("profiles", suffix=".properties") if name != "categories"]
+    found = store()
+    assert found.names() == names
+    for entry in found.profiles():
+        assert entry.profile is not None
+        assert [problem.message for problem in entry.problems] == list(entry.missing)
+    assert {entry.name for entry in found.profiles() if not entry.usable} == {
+        "anthropic",
+        "deepseek",
+        "openai",
+        "openrouter",
+    }
+    assert {"local-chatcompletion", "local-completion"} <= set(names)
+    assert all(problem.severity == "warning" for problem in found.problems())
+
+
+def test_every_category_is_mapped_to_the_embedded_model() -> None:
+    assert store().categories() == dict.fromkeys(["S", "M", "L", "XL", "HOT", "COLD"], "embedded-chat")
+    profile = store().resolve(Category.HOT)
+    assert (profile.name, profile.category, profile.embedded) == ("embedded-chat", "HOT", True)
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
+
+
+def test_all_known_values(folder: Path) -> None:
+    text = """
+category = XL
+modelProvider: ollama
+modelName   llama 3
+url = http://localhost:11434/
+maxTokens = 256\x20\x20
+temperature=0
+topP=.9
+cost1MInTokens=1.25
+cost1MOutTokens=10
+header.X-Team=a b
+extParams={"a": {"b": [1, 2.5]}, \\
+  "c": null}
+messageInterval=2, 5
+urls=https://a/v1|3, https://b/v1
+fallbackProfiles=embedded-chat, ollama
+tokenizer=TIKTOKEN
+tokenEncoding=None
+supportsTools=FALSE
+thinkTags=Prefilled
+"""
+    write(folder, "p", text)
+    profile = store(folder).get("p")
+    assert (profile.category, profile.provider, profile.model) == ("XL", Provider.OLLAMA, "llama 3")
+    assert (profile.url, profile.max_tokens, profile.temperature, profile.top_p) == (
+        "http://localhost:11434/",
+        256,
+        0,
+        0.9,
+    )
+    assert profile.prices.input == Decimal("0.00000125")
+    assert profile.prices.cached_input is None
+    assert profile.prices.output == Decimal("0.00001")
+    assert profile.prices.reasoning == 0
+    assert (profile.tokenizer, profile.encoding) == ("jTokkit", "")
+    options = profile.options
+    assert options.headers == {"X-Team": "a b"}
+    assert options.ext_params == {"a": {"b": [1, 2.5]}, "c": None}
+    assert options.message_interval == (2, 5)
+    assert options.urls == (("https://a/v1", 3), ("https://b/v1", 1))
+    assert options.fallback_profiles == ("embedded-chat", "ollama")
+    assert not options.supports_tools
+    assert options.think_tags == "prefilled"
+
+
+def test_missing_and_written_prices(folder: Path) -> None:
+    write(folder, "unknown", MINIMAL)
+    write(folder, "free", MINIMAL + "cost1MInTokens=0\ncost1MOutTokens=0.00\n")
+    assert store(folder).get("unknown").prices.input is None
+    assert store(folder).get("unknown").prices.output is None
+    assert store(folder).get("free").prices.input == 0
+    assert store(folder).get("free").prices.output == 0
+
+
+@given(st.decimals(min_value=0, max_value=1_000_000, places=9, allow_nan=False, allow_infinity=False))
+def test_prices_are_exact(price: Decimal) -> None:
+    profile = inline_profile("p", VALUES | {"cost1MInTokens": str(price)})
+    assert profile.prices.input is not None
+    assert profile.prices.input * 1_000_000 == price
+
+
+def test_anthropic_has_defaults_of_its_own(folder: Path) -> None:
+    write(folder, "p", MINIMAL.replace("OAI_CHAT_COMPLETION", "ANTHROPIC_MESSAGES"))
+    options = store(folder).get("p").options
+    assert (options.api_version, options.token_scale) == ("2023-06-01", 1.25)
+
+
+# --- Faults -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("temperature=NaN", "from 0 to 2"),
+        ("temperature=Infinity", "from 0 to 2"),
+        ("temperature=-0.1", "from 0 to 2"),
+        ("temperature=2.1", "from 0 to 2"),
+        ("temperature=0,7", "decimal point"),
+        ("temperature=1e999", "from 0 to 2"),
+        ("temperature=", "found nothing"),
+        ("topP=0", "above 0 to 1"),
+        ("maxTokens=0", "from 1"),
+        ("maxTokens=abc", 'found "abc"'),
+        ("maxTokens=0x10", "whole number"),
+        ("maxTokens=1_000", "whole number"),
+        ("maxTokens=٣", "whole number"),
+        ("maxTokens=2147483648", "to 2147483647"),
+        ("maxTokens=99999999999999999999", "to 2147483647"),
+        ("maxTokens=10.5", "whole number"),
+        ("maxContextLength=-1", "from 0"),
+        ("maxContextLength=115", "more than maxTokens + 15 (115)"),
+        ("modelProvider=OAI_CHAT", "did you mean OAI_CHAT_COMPLETION"),
+        ("url=ftp://x", "http://"),
+        ("url=localhost:8080", "http://"),
+        ("url=http://", "http://"),
+        ("url=http://x:99999/", "http://"),
+        ("url=http://user:pass@x/", "without user and password"),
+        ("url=http://x/?key=1", "without ? and #"),
+        ("url=http://x y/", "without blanks"),
+        ("url=http://é/", "ASCII"),
+        ("url=${", "placeholders of the form"),
+        ("urls=https://a|0", "from 1"),
+        ("apiKey=a\\nb", "printable ASCII"),
+        ("apiKey=a b", "without blanks"),
+        ("header.X=a\\r\\nb", "printable ASCII"),
+        ("header.a\\ b=1", "header name"),
+        ("header.=1", "header name"),
+        ("extParams=[1]", "JSON object"),
+        ("extParams={a:1}", "JSON object"),
+        ('extParams={"a": NaN}', "JSON object"),
+        ("extParams=" + '{"a":' * 5000, "JSON object"),
+        ("cost1MInTokens=-1", "price"),
+        ("cost1MInTokens=1,5", "decimal point"),
+        ("cost1MInTokens=1e99", "price"),
+        ("messageInterval=1", "two whole numbers"),
+        ("messageInterval=0,3", "two whole numbers"),
+        ("thinkingBudget=1000", "from 1024"),
+        ("streamUsage=yes", "true or false"),
+        ("authScheme=basic", "one of auto"),
+        ("tokenizer=magic", "one of jTokkit"),
+        ("tokenEncoding=cl100k", "did you mean cl100k_base"),
+        ("reasoningEffort=huge", "one of none"),
+    ],
+)
+def test_each_fault_names_line_key_found_and_expected(folder: Path, line: str, expected: str) -> None:
+    found = check_file(write_utf8(folder, "p", MINIMAL + line + "\n"), {}).problems
+    errors = [problem for problem in found if problem.severity == "error"]
+    assert len(errors) == 1, found
+    assert errors[0].line == 6
+    assert line.replace("\\ ", " ").startswith(errors[0].path)
+    assert expected in errors[0].message
+    assert errors[0].file.endswith("p.properties")
+
+
+def write_utf8(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.properties"
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_twelve_faults_are_listed_together_in_the_order_of_their_lines(folder: Path) -> None:
+    text = """maxTokens=-1
+maxContextLength=x
+temperature=NaN
+topP=2
+modelProvider=NONE_SUCH
+url=gopher://x
+cost1MInTokens=abc
+cost1MOutTokens=-2
+extParams=7
+messageInterval=a,b
+maxRetries=1.5
+thinkTags=maybe
+"""
+    found = faults(folder, text)
+    assert [(line, key) for line, key, _ in found] == [
+        (number, line.partition("=")[0]) for number, line in enumerate(text.splitlines(), 1)
+    ]
+    with pytest.raises(ProfileInvalid) as raised:
+        store(folder).get("p")
+    assert len(raised.value.problems) == 12
+    assert "p.properties:1" in str(raised.value)
+    assert "11 more" in str(raised.value)
+
+
+def test_required_keys_without_a_value_are_named(folder: Path) -> None:
+    assert [key for _, key, _ in faults(folder, "modelName=x\n")] == [
+        "modelProvider",
+        "maxTokens",
+        "temperature",
+        "topP",
+        "url",
+    ]
+    assert faults(folder, "modelProvider=OPENROUTER\nmaxTokens=1\ntemperature=0\ntopP=1\n") == []
+
+
+def test_unknown_keys_are_warnings_with_the_closest_key(folder: Path) -> None:
+    entry = check_file(write(folder, "p", MINIMAL + "max_tokens=3\ntemprature=1\nzzz=1\n"), {})
+    assert entry.usable
+    assert [(problem.severity, problem.line, problem.message) for problem in entry.problems] == [
+        ("warning", 6, "Unknown key max_tokens. Did you mean maxTokens?"),
+        ("warning", 7, "Unknown key temprature. Did you mean temperature?"),
+        ("warning", 8, "Unknown key zzz."),
+    ]
+
+
+def test_protected_parameters_are_dropped_with_a_warning(folder: Path) -> None:
+    write(folder, "p", MINIMAL + 'extParams={"model": "x", "stream": false, "top_k": 4}\n')
+    entry = store(folder).entry("p")
+    assert entry.profile is not None
+    assert entry.profile.options.ext_params == {"top_k": 4}
+    assert [problem.severity for problem in entry.problems] == ["warning", "warning"]
+
+
+def test_a_faulty_file_does_not_affect_others(folder: Path) -> None:
+    write(folder, "bad", "temperature=x\n")
+    write(folder, "good", MINIMAL)
+    (folder / "folder.properties").mkdir()
+    found = store(folder)
+    assert found.get("good").max_tokens == 100
+    assert found.entry("bad").profile is None
+    assert found.entry("folder").profile is None
+    assert not found.entry("bad").usable
+
+
+def test_fallbacks_must_exist_and_form_no_circle(folder: Path) -> None:
+    write(folder, "a", MINIMAL + "fallbackProfiles=b\n")
+    write(folder, "b", MINIMAL + "fallbackProfiles=c, embedded-chat\n")
+    write(folder, "c", MINIMAL + "fallbackProfiles=a, nope\n")
+    write(folder, "d", MINIMAL + "fallbackProfiles=a\n")
+    found = store(folder)
+    assert ["lead back" in str(problem) for problem in found.entry("a").problems] == [True]
+    assert len(found.entry("c").problems) == 2
+    assert found.entry("d").usable
+
+
+# --- Layers, names and categories -------------------------------------------------------------------------------------
+
+
+def test_the_users_file_replaces_the_bundled_one_as_a_whole(folder: Path) -> None:
+    path = write(folder, "openai", MINIMAL)
+    entry = store(folder).entry("openai")
+    assert entry.path == path
+    assert not entry.bundled
+    assert entry.profile is not None
+    assert entry.profile.api_key == ""
+    assert entry.profile.prices.input is None
+    write(folder, "openai", "temperature=x")
+    with pytest.raises(ProfileInvalid):
+        store(folder).get("openai")
+
+
+def test_reload_reads_again(folder: Path) -> None:
+    found = store(folder)
+    assert "p" not in found.names()
+    write(folder, "p", MINIMAL)
+    assert "p" not in found.names()
+    found.reload()
+    assert found.get("p").temperature == 0.5
+
+
+def test_unknown_names_get_a_suggestion(folder: Path) -> None:
+    with pytest.raises(ProfileNotFound, match="Did you mean embedded-chat"):
+        store(folder).get("embeded-chat")
+    for name in ("../profiles/p", "", "categories", "/etc/passwd"):
+        with pytest.raises(ProfileNotFound):
+            store(folder).get(name)
+
+
+def test_the_users_categories_win_line_by_line(folder: Path) -> None:
+    write(
+        folder, "categories", "profile.model.m=ollama\nreviewer=lm-studio\nprofile.model.xl=\nprofile.model.hot=nope\n"
+    )
+    found = store(folder)
+    assert found.categories() == {
+        "S": "embedded-chat",
+        "M": "ollama",
+        "L": "embedded-chat",
+        "HOT": "nope",
+        "COLD": "embedded-chat",
+        "reviewer": "lm-studio",
+    }
+    assert found.resolve(Category.named("reviewer")).name == "lm-studio"
+    with pytest.raises(ProfileNotFound, match=r"profile\.model\.xl"):
+        found.resolve(Category.XLARGE)
+    errors = [problem for problem in found.problems() if problem.severity == "error"]
+    assert [(problem.line, problem.path) for problem in errors] == [(4, "profile.model.hot")]
+
+
+def test_the_category_of_the_file_wins_else_the_one_used_for_loading_else_the_name(folder: Path) -> None:
+    write(folder, "own", MINIMAL + "category=TINY\n")
+    write(folder, "none", MINIMAL)
+    write(folder, "categories", "profile.model.s=own\nprofile.model.m=none\n")
+    found = store(folder)
+    assert found.resolve(Category.SMALL).category == "TINY"
+    assert found.resolve(Category.MEDIUM).category == "M"
+    assert found.resolve("none").category == "none"
+    assert found.get("none").category == "none"
+
+
+def test_a_custom_category_falls_back_to_the_file_of_its_name(folder: Path) -> None:
+    write(folder, "critic", MINIMAL)
+    profile = store(folder).resolve(Category("critic", "CRIT"))
+    assert (profile.name, profile.category) == ("critic", "CRIT")
+    with pytest.raises(ProfileNotFound):
+        store(folder).resolve(Category.named("nobody"))
+
+
+def test_a_profile_itself_is_taken_as_it_is() -> None:
+    profile = ModelProfile(name="mine", category="Q", provider=Provider.SCRIPTED)
+    assert store().resolve(profile) is profile
+    with pytest.raises(ProfileInvalid, match="category"):
+        store().resolve(replace(profile, category=""))
+
+
+def test_views_for_one_run_leave_the_store_alone(folder: Path) -> None:
+    found = store(folder)
+    mapped = found.with_map({"M": "ollama"}).with_map({"profile.model.l": "lm-studio", "critic": "ollama"})
+    assert mapped.resolve(Category.MEDIUM).name == "ollama"
+    assert mapped.resolve(Category.LARGE).name == "lm-studio"
+    assert mapped.resolve(Category.named("critic")).name == "ollama"
+    only = found.with_profile("embedded-chat")
+    assert only.resolve("ollama").name == "embedded-chat"
+    assert only.resolve(Category.LARGE).category == "L"
+    assert found.resolve(Category.MEDIUM).name == "embedded-chat"
+    with pytest.raises(ProfileNotFound):
+        found.with_map({"M": "nope"})
+    with pytest.raises(ProfileNotFound):
+        found.with_profile("nope")
+
+
+def test_defaults_are_taken_per_key_but_never_what_belongs_to_another_host(folder: Path) -> None:
+    write(
+        folder,
+        "default",
+        "maxTokens=77\ntemperature=0.1\ntopP=0.5\nidleTimeout=9\nmodelName=other\napiKey="
+        + CANARY
+        + "\nurl=http://other/v1\nheader.X=1\ncost1MInTokens=4\n",
+    )
+    write(folder, "p", "modelProvider=OAI_CHAT_COMPLETION\nurl=http://localhost:1\ntopP=1\n")
+    found = store(folder)
+    assert "default" not in found.names()
+    profile = found.get("p")
+    assert (profile.max_tokens, profile.temperature, profile.top_p, profile.options.idle_timeout) == (77, 0.1, 1, 9)
+    assert (profile.model, profile.api_key, profile.options.headers, profile.prices.input) == ("", "", {}, None)
+
+
+def test_the_old_global_key_for_the_tokenizer(folder: Path) -> None:
+    write(folder, "categories", "tokenizer.strategy=fallback\n")
+    write(folder, "p", MINIMAL)
+    assert store(folder).get("p").tokenizer == "fallback"
+    assert store(folder).get("embedded-chat").tokenizer == "llamaServer"
+
+
+# --- Placeholders and secrets -----------------------------------------------------------------------------------------
+
+
+def test_placeholders_are_replaced_in_four_places_only(folder: Path) -> None:
+    write(
+        folder,
+        "p",
+        "modelProvider=OAI_CHAT_COMPLETION\nmaxTokens=1\ntemperature=0\ntopP=1\nmodelName=${PATH}\n"
+        "apiKey=${K}\nurl=http://${HOST:localhost}/v1\nheader.X=${team}\nteam=a\n",
+    )
+    found = store(folder, K="1", PATH="/bin")
+    profile = found.get("p")
+    assert (profile.api_key, profile.url, profile.options.headers, profile.model) == (
+        "1",
+        "http://localhost/v1",
+        {"X": "a"},
+        "${PATH}",
+    )
+    assert [problem.message for problem in found.entry("p").problems] == [
+        "modelName: placeholders are not replaced in this key."
+    ]
+
+
+def test_a_missing_placeholder_is_listed_but_not_run(folder: Path) -> None:
+    write(folder, "p", MINIMAL + "apiKey=${MY_KEY}\n")
+    environ: dict[str, str] = {}
+    found = ProfileStore(folder, environ, secrets=no_secrets)
+    entry = found.entry("p")
+    assert entry.profile is not None
+    assert not entry.usable
+    assert [problem.severity for problem in entry.problems] == ["warning"]
+    with pytest.raises(ProfileInvalid, match=r"p\.properties:6.*apiKey: MY_KEY has no value"):
+        found.get("p")
+    environ["MY_KEY"] = "1"
+    assert found.get("p").api_key == "1"
+
+
+def test_a_profile_without_key_has_none_whatever_was_loaded_before(folder: Path) -> None:
+    write(folder, "a", MINIMAL + f"apiKey={CANARY}\nmy.key={CANARY}\n")
+    write(folder, "b", MINIMAL)
+    write(folder, "c", MINIMAL + "apiKey=${my.key:}\n")
+    found = store(folder)
+    assert found.get("a").api_key == CANARY
+    assert found.get("b").api_key == ""
+    assert found.get("c").api_key == ""
+
+
+def texts_of(entry: ProfileEntry) -> str:
+    return repr(entry) + "".join(map(str, entry.problems)) + str(entry.settings) + str(entry.profile)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"apiKey={CANARY}",
+        f"apiKey=  {CANARY}  ",
+        f"apiKey={CANARY} x",
+        f"apiKey={CANARY}\\n",
+        f"apiKey={CANARY}\\u00e9",
+        f"apiKey={CANARY}\\u12",
+        f"apiKey=${{{CANARY}",
+        f"apiKey=${{K:{CANARY}}}",
+        "apiKey=${ENV}",
+        "apiKey=${ENV}\\n",
+        f"header.X-Key={CANARY}",
+        f"header.X-Key={CANARY}\\r",
+        "header.X-Key=${ENV}",
+        f"url=http://u:{CANARY}@h/",
+        f"url=http://h/?key={CANARY}",
+        f"my.key={CANARY}\napiKey=${{my.key}}",
+        f"api_key={CANARY}",
+    ],
+)
+def test_keys_are_in_no_text(folder: Path, line: str) -> None:
+    write(folder, "p", MINIMAL + line + "\n")
+    found = store(folder, ENV=CANARY)
+    texts = texts_of(found.entry("p")) + "".join(map(str, found.problems())) + repr(found)
+    try:
+        profile = found.get("p")
+        texts += repr(profile) + repr(apply_overrides(profile, {"maxTokens": 5}))
+    except EngineError as error:
+        texts += f"{error} {error!r} {error.hint} {error.facts} {getattr(error, 'problems', '')}"
+    assert CANARY not in texts
+
+
+def test_keys_in_overrides_are_in_no_text() -> None:
+    profile = ModelProfile(name="p", category="M", provider=Provider.OPENAI_CHAT, url="http://h")
+    assert CANARY not in repr(apply_overrides(profile, {"apiKey": CANARY, "header.X": CANARY}))
+    for overrides in ({"apiKey": f"{CANARY}\n{CANARY}"}, {"header.X": f"{CANARY}é"}, {"url": f"http://a:{CANARY}@h"}):
+        with pytest.raises(ProfileInvalid) as raised:
+            apply_overrides(profile, overrides)
+        assert CANARY not in f"{raised.value} {raised.value!r} {raised.value.problems}"
+
+
+# --- Overrides and inline profiles ------------------------------------------------------------------------------------
+
+VALUES = {
+    "modelProvider": "OAI_CHAT_COMPLETION",
+    "url": "http://localhost:1/v1",
+    "maxTokens": 10,
+    "temperature": 0,
+    "topP": 1,
+}
+
+
+def test_overrides_as_in_files_and_as_json() -> None:
+    profile = inline_profile("p", VALUES | {"extParams": {"a": {"x": 1, "y": 2}, "b": 1}, "apiKey": "k"})
+    changed = apply_overrides(
+        profile,
+        {
+            "temperature": 0.25,
+            "maxTokens": "20",
+            "extParams": {"a": {"y": None, "z": [1]}, "model": "evil"},
+            "fallbackProfiles": ["q", "r"],
+            "streamUsage": False,
+            "reasoningEffort": None,
+            "stop": ["x"],
+            "responseFormat": {"type": "object"},
+            "timeout": 3,
+        },
+    )
+    assert (changed.temperature, changed.max_tokens, changed.api_key) == (0.25, 20, "k")
+    assert changed.options.ext_params == {"a": {"x": 1, "y": None, "z": [1]}, "b": 1}
+    assert changed.options.fallback_profiles == ("q", "r")
+    assert not changed.options.stream_usage
+    assert profile.options.ext_params == {"a": {"x": 1, "y": 2}, "b": 1}
+    assert apply_overrides(profile, {}) == profile
+
+
+def test_all_faulty_overrides_are_listed() -> None:
+    with pytest.raises(ProfileInvalid) as raised:
+        apply_overrides(
+            inline_profile("p", VALUES), {"maxToken": 1, "temperature": True, "topP": float("nan"), "url": "${HOME}"}
+        )
+    assert [problem.path for problem in raised.value.problems] == ["maxToken", "temperature", "topP", "url"]
+    assert "Did you mean maxTokens" in raised.value.problems[0].message
+    with pytest.raises(ProfileInvalid, match="maxContextLength"):
+        apply_overrides(inline_profile("p", VALUES), {"maxContextLength": 20})
+
+
+def test_a_key_never_goes_to_the_address_of_an_override() -> None:
+    profile = inline_profile("p", VALUES | {"apiKey": "k", "header.X": "h"})
+    elsewhere = apply_overrides(profile, {"url": "http://elsewhere/v1"})
+    assert (elsewhere.api_key, elsewhere.options.headers) == ("", {})
+    assert apply_overrides(profile, {"urls": "http://elsewhere/v1"}).api_key == ""
+    assert apply_overrides(profile, {"url": "http://elsewhere/v1", "apiKey": "own"}).api_key == "own"
+    assert apply_overrides(profile, {"url": profile.url}).api_key == "k"
+
+
+def test_a_price_is_not_charged_for_the_model_of_an_override() -> None:
+    paid = inline_profile("p", VALUES | {"cost1MInTokens": 1, "cost1MOutTokens": 2})
+    free = inline_profile("p", VALUES | {"cost1MInTokens": 0, "cost1MOutTokens": 0})
+    assert apply_overrides(paid, {"modelName": "other"}).prices.input is None
+    assert apply_overrides(paid, {"modelName": "other", "cost1MInTokens": 3}).prices.input == Decimal("0.000003")
+    assert apply_overrides(free, {"modelName": "other"}).prices.input == 0
+
+
+def test_inline_profiles_are_checked_like_files() -> None:
+    assert inline_profile("agent", VALUES).category == "agent"
+    with pytest.raises(ProfileInvalid) as raised:
+        inline_profile("agent", {"temperature": 3, "apiKey": "${K}", "headers": object()})
+    assert {"temperature", "apiKey", "modelProvider", "headers"} <= {problem.path for problem in raised.value.problems}
+
+
+@given(
+    temperature=st.floats(0, 2),
+    top_p=st.floats(0, 1, exclude_min=True),
+    max_tokens=st.integers(1, 2**31 - 1),
+    text=st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20),
+)
+def test_values_come_back_as_written(temperature: float, top_p: float, max_tokens: int, text: str) -> None:
+    from javaproperties import dumps
+
+    from engine.profile_builder import build_profile
+    from engine.profile_file import parse_properties
+
+    values = {"temperature": str(temperature), "topP": str(top_p), "maxTokens": str(max_tokens), "prompts": text}
+    written = dumps({"modelProvider": "SCRIPTED", **values}, timestamp=False).encode("ascii")
+    built = build_profile("p", parse_properties(written, "p"), environ={}, secrets=no_secrets)
+    assert built.profile is not None, built.problems
+    assert (built.profile.temperature, built.profile.top_p, built.profile.max_tokens) == (
+        temperature,
+        top_p,
+        max_tokens,
+    )
+    assert built.profile.prompt_strategy == text.strip()
