@@ -3,7 +3,6 @@
 Fields the format does not know are kept in `extra`, reported as warnings and written back. Loading runs nothing.
 """
 
-import difflib
 import functools
 import hashlib
 import json
@@ -20,6 +19,7 @@ from engine.atomic_file import read_limited, write_atomically
 from engine.errors import FlowFileError, Problem, StorageError
 from engine.flow.flow_spec import FORMAT, VERSION, FlowSpec, Spec
 from engine.flow.strict_json import decode_text, parse_json
+from engine.flow.suggestions import did_you_mean
 
 SIZE_LIMIT = 20_000_000
 """Bytes a flow file may have."""
@@ -159,10 +159,9 @@ class _Reader:
 
     def unknown(self, unknown: dict[str, object], known: list[str], path: str) -> Iterator[Problem]:
         for key in unknown:
-            near = difflib.get_close_matches(key, known, 1) if len(key) < 80 else []
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            message = f"The field {key[:80]!r} is unknown; it is kept and has no effect{hint}"
-            message += "" if near else "."
+            message = (
+                f'The field "{key[:80]}" is unknown, it is kept and has no effect{did_you_mean(key, known) or "."}'
+            )
             yield Problem(severity="warning", message=message, file=self.name, path=_member(path, key))
 
     def number(self, value: object, path: str) -> float:
