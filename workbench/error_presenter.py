@@ -1,0 +1,70 @@
+"""Turns errors into banners, and catches those nobody else caught: each is told once and logged once."""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.errors import EngineError, FlowInvalid, ProfileInvalid
+from workbench.widgets.banner import Banner, BannerButton
+
+logger = logging.getLogger(__name__)
+
+
+def error_banner(error: BaseException, buttons: Sequence[BannerButton] = ()) -> Banner:
+    """A banner for an error: its sentence, its hint, its facts below."""
+    if not isinstance(error, EngineError):
+        return Banner("err", f"Something went wrong: {error or type(error).__name__}", "The log has the details.")
+    details = [f"{name}: {value}" for name, value in error.facts.items()]
+    if isinstance(error, FlowInvalid | ProfileInvalid):
+        details += [str(problem) for problem in error.problems]
+    return Banner("err", error.message, error.hint, "\n".join(details), buttons)
+
+
+class LastResort(QObject):
+    """Receives exceptions that nothing handled, from slots, callbacks, tasks and threads."""
+
+    error_caught = Signal(object)
+    """The exception; delivered on the window's thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: tuple[Callable[..., object], Callable[..., object]] | None = None
+
+    def install(self) -> None:
+        """Take over the hooks of the interpreter."""
+        self._before = (sys.excepthook, threading.excepthook)
+        sys.excepthook = self._unhandled
+        threading.excepthook = self._unhandled_in_thread
+
+    def remove(self) -> None:
+        """Give the hooks back."""
+        if self._before is not None:
+            sys.excepthook, threading.excepthook = self._before
+            self._before = None
+
+    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take what tasks and callbacks of this loop let escape."""
+        loop.set_exception_handler(self._unhandled_in_loop)
+
+    def _unhandled(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt | SystemExit):
+            return
+        logger.error("Unhandled error", exc_info=(kind, error, trace))
+        self.error_caught.emit(error)
+
+    def _unhandled_in_thread(self, args: threading.ExceptHookArgs) -> None:
+        error = args.exc_value
+        if error is not None:
+            self._unhandled(args.exc_type, error, args.exc_traceback)
+
+    def _unhandled_in_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if isinstance(error, BaseException):
+            self._unhandled(type(error), error, error.__traceback__)
+        else:
+            logger.error("Event loop: %s", context.get("message"))

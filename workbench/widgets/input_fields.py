@@ -1,0 +1,193 @@
+"""Fields for the inputs a flow declares, one widget per type, with their help and what is missing."""
+
+from collections.abc import Mapping, Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine.flow.context import text_of
+from engine.flow.flow_spec import InputSpec
+from workbench.theme import theme
+
+TALL = ("text", "list", "json")
+"""Types that take several lines."""
+
+
+class FileField(QWidget):
+    """A path with a button that chooses one."""
+
+    text_edited = Signal()
+    """The path changed."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.line = QLineEdit(self)
+        browse = QToolButton(self)
+        browse.setIcon(theme.icon("folder", 16))
+        browse.setToolTip("Choose a file")
+        browse.setAccessibleName("Choose a file")
+        browse.clicked.connect(self._browse)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.line)
+        layout.addWidget(browse)
+        self.setFocusProxy(self.line)
+        self.line.textChanged.connect(self.text_edited)
+
+    def _browse(self) -> None:
+        dialog = QFileDialog(self, "Choose a file")
+        dialog.fileSelected.connect(self.line.setText)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
+
+class InputFields(QWidget):
+    """A column of labelled fields for a flow's inputs."""
+
+    values_changed = Signal()
+    """The person changed a value."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._specs: Sequence[InputSpec] = ()
+        self._fields: dict[str, QWidget] = {}
+        self._loading = False
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(theme.px(4))
+
+    def show_inputs(self, specs: Sequence[InputSpec], values: Mapping[str, str]) -> None:
+        """Build the fields; `values` are texts typed before, missing ones take the default."""
+        self._loading = True
+        if tuple(specs) != tuple(self._specs):
+            self._build(specs)
+        for spec in specs:
+            self._set(spec, values.get(spec.key, default_text(spec)))
+        self._loading = False
+
+    def texts(self) -> dict[str, str]:
+        """What the fields hold, as text by key."""
+        return {spec.key: self._text(spec) for spec in self._specs}
+
+    def values(self) -> dict[str, object]:
+        """Values for a run: what was typed; empty optional fields are left out."""
+        return {key: text for key, text in self.texts().items() if text or self._is_required(key)}
+
+    def missing(self) -> list[str]:
+        """Keys of required inputs without a value."""
+        return missing_inputs(self._specs, self.texts())
+
+    def focus_key(self, key: str) -> None:
+        """Put the cursor into a field."""
+        self._fields[key].setFocus()
+
+    def _is_required(self, key: str) -> bool:
+        return any(spec.required for spec in self._specs if spec.key == key)
+
+    def _build(self, specs: Sequence[InputSpec]) -> None:
+        while (item := self._layout.takeAt(0)) is not None:
+            widget = item.widget()
+            if widget is not None:
+                widget.hide()
+                widget.deleteLater()
+        self._specs = tuple(specs)
+        self._fields = {}
+        for spec in specs:
+            label = QLabel(f"{spec.key} *" if spec.required else spec.key, self)
+            label.setFont(theme.font(12, 500))
+            label.setToolTip(spec.help)
+            field = self._make(spec)
+            field.setAccessibleName(spec.key)
+            field.setAccessibleDescription(spec.help)
+            field.setToolTip(spec.help)
+            label.setBuddy(field)
+            self._layout.addWidget(label)
+            self._layout.addWidget(field)
+            if spec.help:
+                hint = QLabel(spec.help, self)
+                hint.setProperty("role", "muted")
+                hint.setFont(theme.font(11))
+                hint.setWordWrap(True)
+                self._layout.addWidget(hint)
+            self._fields[spec.key] = field
+
+    def _make(self, spec: InputSpec) -> QWidget:
+        if spec.type == "boolean":
+            box = QCheckBox(spec.help or spec.key, self)
+            box.toggled.connect(self._changed)
+            return box
+        if spec.type == "choice":
+            combo = QComboBox(self)
+            combo.addItems(spec.choices)
+            combo.currentTextChanged.connect(self._changed)
+            return combo
+        if spec.type in ("file", "image"):
+            file = FileField(self)
+            file.text_edited.connect(self._changed)
+            return file
+        if spec.type in TALL and (spec.type != "text" or "\n" in default_text(spec)):
+            edit = QPlainTextEdit(self)
+            edit.setTabChangesFocus(True)
+            edit.setFont(theme.font(12, mono=True))
+            edit.setMinimumHeight(theme.px(110))
+            edit.textChanged.connect(self._changed)
+            return edit
+        line = QLineEdit(self)
+        line.textChanged.connect(self._changed)
+        return line
+
+    def _changed(self) -> None:
+        if not self._loading:
+            self.values_changed.emit()
+
+    def _set(self, spec: InputSpec, text: str) -> None:
+        match self._fields[spec.key]:
+            case QCheckBox() as box:
+                box.setChecked(text.strip().lower() == "true")
+            case QComboBox() as combo:
+                combo.setCurrentText(text)
+            case FileField() as file:
+                file.line.setText(text)
+            case QPlainTextEdit() as edit if edit.toPlainText() != text:
+                edit.setPlainText(text)
+            case QLineEdit() as line if line.text() != text:
+                line.setText(text)
+            case _:
+                pass
+
+    def _text(self, spec: InputSpec) -> str:
+        match self._fields[spec.key]:
+            case QCheckBox() as box:
+                return "true" if box.isChecked() else "false"
+            case QComboBox() as combo:
+                return combo.currentText()
+            case FileField() as file:
+                return file.line.text()
+            case QPlainTextEdit() as edit:
+                return edit.toPlainText()
+            case QLineEdit() as line:
+                return line.text()
+        return ""
+
+
+def default_text(spec: InputSpec) -> str:
+    """An input's default as it stands in its field."""
+    if spec.type == "list" and isinstance(spec.default, list):
+        return "\n".join(text_of(item) for item in spec.default)
+    return text_of(spec.default)
+
+
+def missing_inputs(specs: Sequence[InputSpec], texts: Mapping[str, str]) -> list[str]:
+    """Keys of required inputs that have neither a typed value nor a default."""
+    return [spec.key for spec in specs if spec.required and not texts.get(spec.key, default_text(spec)).strip()]
