@@ -4,6 +4,7 @@ Text of a model is data: it is parsed by recursive descent with limits, never ev
 failure.
 """
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORD = re.compile(r"[^\s,:{}\[\]\"'#/]+")
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _PLAIN = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
+_NEXT = re.compile(r"\s*(\S)")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX4 = re.compile(r"[0-9a-fA-F]{4}")
 _WORDS: dict[str, bool | float | None] = {
@@ -37,6 +39,16 @@ class JsonFault(ValueError):
 
 def parse(text: str) -> object:
     """The one value in the text; raises JsonFault, also for anything but blanks and comments after the value."""
+    if "\\u" not in text:  # escaped surrogates are put together below
+        try:
+            value = json.loads(text, strict=False, parse_int=_number, parse_float=_number)
+        except RecursionError:
+            raise JsonFault(f"nested deeper than {MAX_DEPTH}") from None
+        except ValueError:
+            pass  # not strict JSON: read it leniently, which also finds the fault
+        else:
+            _check_depth(value)
+            return value
     reader = _Reader(text)
     value = reader.value(0)
     reader.skip_space()
@@ -59,8 +71,8 @@ def repair(text: str) -> str:
             out.append(text[position : position + 2])
             position += 1
         elif char == '"':
-            following = text[position + 1 :].lstrip()[:1] if position + 1 < len(text) else ""
-            closes = not following or following in ":,}]"
+            following = _NEXT.match(text, position + 1)
+            closes = following is None or following.group(1) in ":,}]"
             out.append(char if closes else '\\"')
             inside = not closes
         elif char in "}]":
@@ -79,6 +91,20 @@ def _close_before_space(out: list[str]) -> None:
     while space and out[space - 1].isspace():
         space -= 1
     out.insert(space, '"')
+
+
+def _check_depth(value: object) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+    raise JsonFault(f"nested deeper than {MAX_DEPTH}")
 
 
 @dataclass(slots=True)
