@@ -1,0 +1,142 @@
+"""Finds every problem of a flow before it costs anything: each with its JSON path and agent."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from engine.errors import Problem
+from engine.flow.agent_check import Available, check_agent
+from engine.flow.expressions import PROVIDED
+from engine.flow.flow_inputs import default_values
+from engine.flow.flow_keys import KnownKeys, Use, agent_keys, handler_keys, known_keys, uses
+from engine.flow.flow_links import check_links
+from engine.flow.flow_spec import AgentSpec, FlowSpec
+from engine.flow.report import Report
+
+
+def check_flow(
+    spec: FlowSpec,
+    *,
+    profiles: Collection[str] | None = None,
+    categories: Collection[str] | None = None,
+    file: str = "",
+) -> list[Problem]:
+    """List the problems; a flow without an `error` among them can run.
+
+    `profiles` and `categories` (labels) are those of the installation; None = they are not checked.
+    """
+    report = Report(file)
+    available = Available(profiles=profiles, categories=categories)
+    _check_inputs(spec, report)
+    _check_limits(spec, report)
+    first = _first_places(agent.name for agent in spec.agents)
+    for name, count in Counter(agent.name for agent in spec.agents).items():
+        if count > 1:
+            report.error(f"$.agents[{first[name]}].name", f'{count} agents are named "{name}".', name)
+    for index, agent in enumerate(spec.agents):
+        check_agent(agent, f"$.agents[{index}]", available, report)
+    check_links(spec, report)
+    _check_keys(spec, report)
+    return report.problems
+
+
+def _first_places(names: Iterable[str]) -> dict[str, int]:
+    places: dict[str, int] = {}
+    for index, name in enumerate(names):
+        places.setdefault(name, index)
+    return places
+
+
+def _check_inputs(spec: FlowSpec, report: Report) -> None:
+    counts = Counter(item.key for item in spec.inputs)
+    first = _first_places(item.key for item in spec.inputs)
+    for index, item in enumerate(spec.inputs):
+        path = f"$.inputs[{index}]"
+        if not item.key.strip():
+            report.error(f"{path}.key", "An input has no key.")
+        elif counts[item.key] > 1 and first[item.key] == index:
+            report.error(f"{path}.key", f'{counts[item.key]} inputs have the key "{item.key}".')
+        if item.type == "image":
+            report.error(f"{path}.type", f'The input "{item.key}" needs images, which this version does not have yet.')
+        elif item.type == "choice" and not item.choices:
+            report.error(f"{path}.choices", f'The input "{item.key}" is a choice without choices.')
+        elif item.default is not None:
+            try:
+                default_values(item)
+            except ValueError as error:
+                report.error(f"{path}.default", f'The default of the input "{item.key}": {error}.')
+        if item.choices and item.type != "choice":
+            report.warning(f"{path}.choices", f'The input "{item.key}" is no choice: its choices have no effect.')
+
+
+def _check_limits(spec: FlowSpec, report: Report) -> None:
+    limits = spec.limits
+    if limits is None:
+        return
+    if limits.max_steps is not None and limits.max_steps < 1:
+        report.error("$.limits.max_steps", f"Found {limits.max_steps}, expected at least 1.")
+    if limits.max_seconds is not None and limits.max_seconds <= 0:
+        report.error("$.limits.max_seconds", f"Found {limits.max_seconds:g}, expected seconds above 0.")
+    if limits.max_cost is not None and limits.max_cost < 0:
+        report.error("$.limits.max_cost", f"Found {limits.max_cost:g}, expected at least 0.")
+    if limits.max_tool_calls is not None and limits.max_tool_calls < 0:
+        report.error("$.limits.max_tool_calls", f"Found {limits.max_tool_calls}, expected at least 0.")
+
+
+def _check_keys(spec: FlowSpec, report: Report) -> None:
+    known = known_keys(spec)
+    inputs = {item.key for item in spec.inputs}
+    used = set(spec.outputs)
+    for index, agent in enumerate(spec.agents):
+        for use in uses(agent, f"$.agents[{index}]"):
+            used |= use.names.keys | use.names.optional | use.names.slots
+            _check_use(agent, use, known, report)
+        _check_collisions(inputs, agent, f"$.agents[{index}]", report)
+    for index, output in enumerate(spec.outputs):
+        if output not in known.names and not known.open:
+            message = f'Nothing provides the output "{output}"'
+            report.warning(f"$.outputs[{index}]", message + report.near(output, known.names))
+    if not _may_use_any(spec):
+        for index, item in enumerate(spec.inputs):
+            if item.key not in used:
+                report.warning(f"$.inputs[{index}]", f'Nothing uses the input "{item.key}".')
+
+
+def _may_use_any(spec: FlowSpec) -> bool:
+    """Whether a part of the flow can read keys it does not name."""
+    return any(
+        agent.pattern is not None
+        or agent.grader is not None
+        or any(operation.call is not None for operation in (*agent.before, *agent.after))
+        for agent in spec.agents
+    )
+
+
+def _check_use(agent: AgentSpec, use: Use, known: KnownKeys, report: Report) -> None:
+    if use.error:
+        report.error(use.path, use.error, agent.name)
+    if "passed" in use.names.provided and agent.grader is None and "passed" not in known.names and not known.open:
+        message = f'"{agent.name}" uses passed, which only the routes of a grader have.'
+        report.error(use.path, message, agent.name)
+    if known.open:
+        return
+    for key in sorted((use.names.keys | use.names.slots) - known.names):
+        message = f'Nothing provides the key "{key}"' + report.near(key, known.names)
+        if use.strict and key in use.names.keys:
+            report.error(use.path, message, agent.name)
+        else:
+            report.warning(use.path, message, agent.name)
+
+
+def _check_collisions(inputs: Collection[str], agent: AgentSpec, path: str, report: Report) -> None:
+    if agent.handler is not None and agent.handler.type == "json":
+        for name, count in Counter(handler_keys(agent.handler)[0]).items():
+            if count > 1:
+                message = f'The JSON of "{agent.name}" has "{name}" {count} times; all values go to one key.'
+                report.warning(f"{path}.handler.schema", message, agent.name)
+            if name in inputs:
+                message = f'The JSON of "{agent.name}" replaces the input "{name}"; a prefix keeps them apart.'
+                report.warning(f"{path}.handler.schema", message, agent.name)
+    # `passed` has its special meaning at graders only.
+    for name in sorted((PROVIDED - {"passed"}).intersection(agent_keys(agent)[0])):
+        message = f'The key "{name}" of "{agent.name}" is also a name of expressions: there, write all.{name}.'
+        report.warning(path, message, agent.name)
