@@ -80,7 +80,7 @@ class SseSplitter:
         return data.removeprefix(BOM)
 
     def _with_lf(self, data: bytes) -> bytes:
-        """Write every line end as LF; a CR at the end of a piece ends its line at once, an LF that follows belongs to it."""
+        """Write every line end as LF. A CR ends its line at once; an LF behind it, maybe in the next piece, goes."""
         if self._after_cr and data:
             self._after_cr = False
             data = data.removeprefix(b"\n")

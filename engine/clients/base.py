@@ -1,0 +1,177 @@
+"""What every client shares: the request it forms, the reader of its answers, the protocol it fulfils."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from engine.clients.failures import Place
+from engine.completion import Chunk
+from engine.conversation import Conversation, ToolCall
+from engine.errors import ProfileError, RequestError
+from engine.profile import ModelProfile, Overrides
+from engine.profile_builder import apply_overrides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One request as the caller wants it, before it takes the form of a dialect."""
+
+    profile: ModelProfile
+    """With the overrides applied."""
+    conversation: Conversation
+    stop: tuple[str, ...] = ()
+    response_format: Mapping[str, object] | None = None
+    """JSON schema the answer must follow."""
+
+    @classmethod
+    def create(
+        cls, profile: ModelProfile, conversation: Conversation, overrides: Overrides | None = None
+    ) -> "ChatRequest":
+        """Apply the overrides of one call; raises ProfileError for a faulty one."""
+        given = dict(overrides or {})
+        if given:
+            profile = apply_overrides(profile, given)
+        if "timeout" in given:
+            profile = _within(profile, given["timeout"])
+        return cls(
+            profile=profile,
+            conversation=conversation,
+            stop=_stop(given.get("stop"), profile),
+            response_format=_schema(given.get("responseFormat"), profile),
+        )
+
+
+def _stop(value: object, profile: ModelProfile) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) and text for text in texts):
+        raise _fault("stop", "a list of texts that are not empty", value, profile)
+    return tuple(texts)
+
+
+def _schema(value: object, profile: ModelProfile) -> Mapping[str, object] | None:
+    if value is not None and not isinstance(value, Mapping):
+        raise _fault("responseFormat", "a JSON schema (an object)", value, profile)
+    return value or None
+
+
+def _within(profile: ModelProfile, value: object) -> ModelProfile:
+    """A timeout is the total, and no other limit is longer."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise _fault("timeout", "seconds above 0", value, profile)
+    limits = profile.options
+    options = replace(
+        limits,
+        total_timeout=float(value),
+        connect_timeout=min(limits.connect_timeout, value),
+        first_token_timeout=min(limits.first_token_timeout, value),
+        idle_timeout=min(limits.idle_timeout, value),
+    )
+    return replace(profile, options=options)
+
+
+def _fault(key: str, expected: str, found: object, profile: ModelProfile) -> ProfileError:
+    return ProfileError(
+        f"The override {key} must be {expected}, found {found!r}.",
+        hint="Correct it where the call or the agent sets it.",
+        facts={"profile": profile.name, "key": key, "value": repr(found)[:200]},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireRequest:
+    """One HTTP request; `body` is its JSON."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: Mapping[str, object]
+
+    def changed(self, changes: Mapping[str, object | None]) -> "WireRequest":
+        """With other body members; None removes one."""
+        body = {**self.body, **changes}
+        return replace(self, body={key: value for key, value in body.items() if value is not None})
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """What has been read of an answer so far."""
+
+    content: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    calls: tuple[ToolCall, ...] = ()
+    finish: str | None = None
+    """The finish reason as the wire spells it."""
+    refusal: str = ""
+    usage: Mapping[str, object] | None = None
+    timings: Mapping[str, object] | None = None
+    model: str = ""
+    skipped: int = 0
+    """Malformed events that were passed over."""
+    progress: int = 0
+    """Events with content, reasoning or a call; 0 means that nothing was shown yet."""
+
+    @property
+    def text(self) -> str:
+        """The content as one text."""
+        return "".join(self.content)
+
+    @property
+    def thoughts(self) -> str:
+        """The reasoning as one text."""
+        return "".join(self.reasoning)
+
+
+class Reader(Protocol):
+    """Reads one answer from its bytes, without I/O; how the bytes are cut makes no difference."""
+
+    answer: Answer
+    ended: bool
+    """Whether the end was announced: nothing after it counts."""
+    error: RequestError | None
+    """What ended the answer early; the chunks before it were given out."""
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """Read bytes of the stream."""
+        ...
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """Read an answer that is one JSON document."""
+        ...
+
+    def close(self) -> list[Chunk]:
+        """Give what was held back, when no more bytes come; sets `error` when the answer is not complete."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What can be asked of a model."""
+
+    tools: bool = True
+    images: bool = True
+    streaming: bool = True
+
+
+class Client(Protocol):
+    """Speaks one dialect; stateless."""
+
+    def form(self, request: ChatRequest, model: str) -> WireRequest:
+        """The request on the wire."""
+        ...
+
+    def reader(self, request: ChatRequest, place: Place, headers: Mapping[str, str]) -> Reader:
+        """A reader for one answer with these response headers."""
+        ...
+
+    def models_request(self, profile: ModelProfile) -> tuple[str, Mapping[str, str]]:
+        """URL and headers that list the models."""
+        ...
+
+    def model_ids(self, answer: object) -> list[str]:
+        """The names in such a list."""
+        ...
+
+    def capabilities(self, profile: ModelProfile) -> Capabilities:
+        """What the profile says can be asked."""
+        ...

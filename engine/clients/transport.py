@@ -1,0 +1,356 @@
+"""HTTP to model servers: the only module that knows an HTTP library, which it imports when the first request goes out.
+
+One `httpx.AsyncClient` per host on the aiohttp transport. Redirects are not followed; proxy, netrc and certificate
+variables of the environment are ignored; cookies are neither kept nor sent. All failures leave as typed errors.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from engine.clients.failures import Place
+from engine.clients.watchdog import Limits, Watch, Watchdog
+from engine.errors import AnswerIncomplete, ConnectFailed, ProtocolError, RequestError, RequestTimeout
+
+if TYPE_CHECKING:
+    import aiohttp
+    import httpx
+
+USER_AGENT = "flow-workbench"
+READ_BUFFER = 256 * 1024
+"""Bytes read ahead of the consumer; then the server has to wait."""
+DRAIN_SECONDS = 1.0
+"""How long an answer that is complete may take to end, so that its connection can be used again."""
+
+START_COMMANDS = {11434: "ollama serve", 1234: "lms server start", 8080: "llama-server -m MODEL.gguf"}
+"""How to start the server that usually listens on a port."""
+
+
+class Reply:
+    """An answer whose head has arrived."""
+
+    def __init__(self, response: "httpx.Response", watch: Watch, place: Place) -> None:
+        self.status: int = response.status_code
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        self.watch = watch
+        self._raw: aiohttp.ClientResponse = response.extensions["raw"]
+        self._place = place
+        watch.interrupt = self._raw.close
+
+    async def read(self) -> bytes:
+        """The bytes that have arrived, empty at the end; raises RequestTimeout, AnswerIncomplete or ProtocolError."""
+        watch = self.watch
+        watch.wait()
+        try:
+            data = await self._raw.content.readany()
+        except Exception as error:
+            if watch.expired:
+                raise timeout(watch.expired, self._place) from None
+            raise fault(error, self._place, answering=True) from error
+        watch.waited()
+        if not data and watch.expired:  # closing the socket may look like the end of the body
+            raise timeout(watch.expired, self._place)
+        return data
+
+    async def body(self, limit: int) -> bytes:
+        """The body as far as the limit, in bytes."""
+        parts, size = [], 0
+        while size < limit and (data := await self.read()):
+            parts.append(data)
+            size += len(data)
+        return b"".join(parts)[:limit]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the body has been received whole, so that the connection is free again."""
+        return self._raw.content.is_eof()
+
+    def close(self) -> None:
+        """Close the connection at once, unless it is free again."""
+        self.watch.stop()
+        self._raw.close()
+
+
+class Opening:
+    """A request under way, until the head of its answer is there."""
+
+    def __init__(self, task: "asyncio.Task[Reply]", watch: Watch) -> None:
+        self._task = task
+        self._watch = watch
+        task.add_done_callback(lambda _: watch.set_connected())
+
+    async def connected(self) -> bool:
+        """Wait until the connection stands; false when the request failed before."""
+        await self._watch.connected.wait()
+        return not self._task.done() or (not self._task.cancelled() and self._task.exception() is None)
+
+    async def reply(self) -> Reply:
+        """Wait for the head of the answer; raises the RequestError of a failure."""
+        return await self._task
+
+    async def abandon(self) -> None:
+        """Give the request up: its socket is closed when this returns."""
+        task = self._task
+        task.cancel()
+        self._watch.stop()
+        await asyncio.wait((task,))
+        if not task.cancelled() and task.exception() is None:
+            task.result().close()
+
+
+class Transport:
+    """Owns the connections of an engine; use it on one event loop and close it there."""
+
+    def __init__(self, *, offline: bool = False) -> None:
+        self.offline = offline
+        """Refuse every host but this machine, before its name is looked up."""
+        self._clients: dict[tuple[str, str], httpx.AsyncClient] = {}
+        self._watchdog = Watchdog()
+        self._draining: set[asyncio.Task[None]] = set()
+
+    def send(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes = b"", place: Place, limits: Limits
+    ) -> Opening:
+        """Start a request; the limits run from now."""
+        watch = self._watchdog.watch(limits)
+        task = asyncio.get_running_loop().create_task(self._open(method, url, headers, body, place, watch))
+        watch.interrupt = task.cancel
+        return Opening(task, watch)
+
+    async def get(
+        self, url: str, *, headers: Mapping[str, str], place: Place, limits: Limits, limit: int
+    ) -> tuple[int, bytes]:
+        """Status and body of a small document, cut at the limit (bytes)."""
+        opening = self.send("GET", url, headers=headers, place=place, limits=limits)
+        reply = None
+        try:
+            reply = await opening.reply()
+            return reply.status, await reply.body(limit)
+        finally:
+            if reply:
+                reply.close()
+            else:
+                await opening.abandon()
+
+    def finish(self, reply: Reply) -> None:
+        """Let a complete answer end in the background, so that its connection can be used again."""
+        if reply.finished:
+            reply.close()
+            return
+        task = asyncio.get_running_loop().create_task(_drain(reply))
+        self._draining.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._draining.discard(task)
+            reply.close()  # here, since a task that is cancelled early never runs
+
+        task.add_done_callback(ended)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for task in list(self._draining):
+            task.cancel()
+        await asyncio.gather(*self._draining, return_exceptions=True)
+        self._watchdog.close()
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.aclose()
+
+    async def _open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, place: Place, watch: Watch
+    ) -> Reply:
+        try:
+            self._allowed(url, place)
+            client = self._client(url)
+            import httpx
+
+            sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
+            request = httpx.Request(method, url, headers=sent, content=body or None, extensions={"watch": watch})
+            response = await client.send(request, stream=True)
+        except asyncio.CancelledError:
+            if watch.expired:
+                raise timeout(watch.expired, place) from None
+            raise
+        except RequestError:
+            raise
+        except Exception as error:
+            raise fault(error, place, answering=False) from error
+        reply = Reply(response, watch, place)
+        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            reply.close()
+            raise ProtocolError(
+                f"{place.host} sent an answer compressed with {encoding[:40]}, although it was asked for a plain one.",
+                hint="Switch compression off in the server or the proxy before it.",
+                facts=place.facts(expected="no content-encoding", found=encoding[:40]),
+            )
+        return reply
+
+    def _allowed(self, url: str, place: Place) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConnectFailed(
+                f"{place.url or 'An empty text'} is no http or https address.",
+                hint=f"Correct url in the profile {place.profile}.",
+                facts=place.facts(),
+            )
+        if self.offline and not is_loopback(parts.hostname):
+            error = ConnectFailed(
+                f"Offline mode is on, and the profile {place.profile} wants {parts.hostname}.",
+                hint="Switch offline mode off, or choose a profile of a model on this machine.",
+                facts=place.facts(),
+            )
+            error.retryable = False
+            raise error
+
+    def _client(self, url: str) -> "httpx.AsyncClient":
+        parts = urlsplit(url)
+        host = (parts.scheme, parts.netloc)
+        if host not in self._clients:
+            self._clients[host] = _new_client(secure=parts.scheme == "https")
+        return self._clients[host]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, without a name lookup."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def timeout(limit: str, place: Place) -> RequestTimeout:
+    """The error for a limit that passed."""
+    reasons = {
+        "connect": ("did not accept a connection within connectTimeout", "Check that the server runs and is reachable"),
+        "first_token": ("wrote no text for longer than firstTokenTimeout", "A slow model needs a higher limit"),
+        "idle": ("sent nothing for longer than idleTimeout", "The server or the network hangs"),
+        "total": ("did not finish within the total time limit", "Raise timeout or totalTimeout"),
+    }
+    what, hint = reasons[limit]
+    return RequestTimeout(
+        f"{place.host} {what}.", hint=f"{hint} (profile {place.profile}).", facts=place.facts(limit=limit)
+    )
+
+
+def fault(error: Exception, place: Place, *, answering: bool) -> RequestError:
+    """The typed error for what the HTTP library raised, before the head of the answer or while its body arrives."""
+    import aiohttp
+
+    cause: BaseException = error
+    while cause.__cause__ is not None and not isinstance(cause, aiohttp.ClientError | OSError):
+        cause = cause.__cause__
+    if isinstance(cause, ssl.SSLError | aiohttp.ClientSSLError):
+        return _tls_fault(cause, place)
+    if isinstance(cause, aiohttp.ClientConnectorError):
+        return _no_connection(cause, place)
+    details = place.facts(reason=str(error)[:300])
+    if isinstance(cause, aiohttp.ClientPayloadError) or (
+        answering and isinstance(cause, aiohttp.ClientConnectionError)
+    ):
+        return AnswerIncomplete(
+            f"The connection to {place.host} broke off in the middle of the answer.",
+            hint="The server or the network broke off; try again.",
+            facts=details,
+        )
+    if isinstance(cause, aiohttp.ClientConnectionError | OSError):
+        return ConnectFailed(
+            f"{place.host} closed the connection without an answer.",
+            hint="Try again; if it stays, the server's own log says why it hangs up.",
+            facts=details,
+        )
+    return ProtocolError(
+        f"What {place.host} sent is no valid HTTP answer.",
+        hint=f"Check that the url of the profile {place.profile} is that of a model server.",
+        facts=details | {"expected": "an HTTP/1.1 answer"},
+    )
+
+
+def _no_connection(error: "aiohttp.ClientConnectorError", place: Place) -> ConnectFailed:
+    import aiohttp
+
+    details = place.facts(reason=str(error)[:300])
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return ConnectFailed(
+            f"The host {urlsplit(place.url).hostname} is unknown.",
+            hint=f"Check url in the profile {place.profile} and the network connection.",
+            facts=details,
+        )
+    command = START_COMMANDS.get(urlsplit(place.url).port or 0)
+    if command and is_loopback(urlsplit(place.url).hostname or ""):
+        hint = f"Start it, usually with `{command}`, or correct url in the profile {place.profile}."
+    else:
+        hint = f"Start the server, or correct url in the profile {place.profile}."
+    return ConnectFailed(f"No server answers at {place.host}.", hint=hint, facts=details)
+
+
+def _tls_fault(error: BaseException, place: Place) -> ConnectFailed:
+    reason = str(error)
+    if "WRONG_VERSION_NUMBER" in reason or "record layer failure" in reason:
+        message, hint = (
+            f"{place.host} does not speak https.",
+            f"Write http:// in the url of the profile {place.profile}.",
+        )
+    else:
+        message = f"The certificate of {place.host} cannot be trusted."
+        hint = "Check the host name in the url; a certificate is never accepted unverified."
+    failure = ConnectFailed(message, hint=hint, facts=place.facts(reason=reason[:300]))
+    failure.retryable = False
+    return failure
+
+
+async def _drain(reply: Reply) -> None:
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            await reply.body(READ_BUFFER)
+    except (TimeoutError, RequestError):
+        pass  # the answer was complete, only its connection is lost
+
+
+def _new_client(*, secure: bool) -> "httpx.AsyncClient":
+    import aiohttp
+    import httpx
+    from httpx_aiohttp import AiohttpTransport
+
+    class WatchedTransport(AiohttpTransport):
+        """Gives out aiohttp's own errors and body, and tells the watch when the connection stands."""
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            session = self.get_client()
+            raw = await session.request(
+                request.method,
+                str(request.url),
+                headers=request.headers,
+                data=request.content or None,
+                allow_redirects=False,
+                trace_request_ctx=request.extensions["watch"],
+            )
+            return httpx.Response(raw.status, headers=raw.raw_headers, request=request, extensions={"raw": raw})
+
+    async def connected(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
+        context.trace_request_ctx.set_connected()
+
+    trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(connected)
+    trace.on_connection_reuseconn.append(connected)
+    trace.freeze()
+    context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=context),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the watchdog keeps all limits
+        read_bufsize=READ_BUFFER,
+        auto_decompress=False,
+        trust_env=False,
+        trace_configs=[trace],
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    transport = WatchedTransport(verify=context, client=session, trust_env=False)
+    return httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)  # noqa: S113 - as above

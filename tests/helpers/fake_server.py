@@ -1,0 +1,217 @@
+"""A scripted model server on 127.0.0.1, in a thread of its own: it controls status, headers, bytes, pieces, delays, resets, stalls."""
+
+import asyncio
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self
+
+EVENT_STREAM = {"Content-Type": "text/event-stream"}
+JSON = {"Content-Type": "application/json"}
+
+Piece = bytes | float
+"""Bytes to write at once, or seconds to wait."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What to send back. `framing` says how the body ends, `end` what happens then."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: EVENT_STREAM)
+    pieces: Sequence[Piece] = ()
+    framing: Literal["close", "chunked", "length"] = "close"
+    end: Literal["clean", "cut", "reset", "stall"] = "clean"
+    raw: bytes | None = None
+    """Instead of all that: these bytes, then the connection is closed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+Script = Answer | Callable[[Received], Answer]
+
+
+class FakeServer:
+    """Gives the answers in order to the POSTs it gets, the last one again and again; a GET or /api/show gets 404.
+
+    `get` answers GETs otherwise. Each request is read to its end before it is answered.
+    """
+
+    def __init__(self, *script: Script, get: Script | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self.script = list(script)
+        self.requests: list[Received] = []
+        self.gets: list[Received] = []
+        self.hung_up = threading.Event()
+        """Set when a client closed the connection while its answer was being sent."""
+        self._get = get
+        self._tls = tls
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fake server", daemon=True)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0, ssl=self._tls, limit=1 << 24)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while (request := await _received(reader)) is not None:
+                if not await self._answer(self._choose(request), reader, writer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            self.hung_up.set()
+        except asyncio.CancelledError:
+            pass  # the test is over
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    def _choose(self, request: Received) -> Answer:
+        if request.method != "POST" or request.path == "/api/show":
+            self.gets.append(request)
+            script = self._get or Answer(status=404, headers=JSON, pieces=[b"{}"])
+        else:
+            script = self.script[min(len(self.requests), len(self.script) - 1)]
+            self.requests.append(request)
+        return script(request) if callable(script) else script
+
+    async def _answer(self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Send an answer; whether the connection can be used again."""
+        if answer.raw is not None:
+            writer.write(answer.raw)
+            await writer.drain()
+            return False
+        headers = dict(answer.headers)
+        if answer.framing == "chunked":
+            headers["Transfer-Encoding"] = "chunked"
+        elif answer.framing == "length":
+            headers["Content-Length"] = str(sum(len(piece) for piece in answer.pieces if isinstance(piece, bytes)))
+        else:
+            headers["Connection"] = "close"
+        lines = [f"HTTP/1.1 {answer.status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        sending = asyncio.ensure_future(self._pieces(answer, writer))
+        leaving = asyncio.ensure_future(
+            reader.read(1)
+        )  # nothing more is due: bytes or an end mean that the client left
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                self.hung_up.set()
+                return False
+            return sending.result()
+        finally:
+            for future in (sending, leaving):
+                future.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _pieces(self, answer: Answer, writer: asyncio.StreamWriter) -> bool:
+        await writer.drain()
+        for piece in answer.pieces:
+            if isinstance(piece, float):
+                await asyncio.sleep(piece)
+            elif piece:
+                writer.write(b"%x\r\n%b\r\n" % (len(piece), piece) if answer.framing == "chunked" else piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+        if answer.end == "stall":
+            await asyncio.Event().wait()
+        if answer.end == "reset":
+            connection = writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            return False
+        if answer.framing == "chunked" and answer.end == "clean":
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
+        return answer.framing != "close" and answer.end == "clean"
+
+
+async def _received(reader: asyncio.StreamReader) -> Received | None:
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    method, path, _ = first.split(" ")
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Received(method=method, path=path, headers=headers, body=body)
+
+
+def event(data: object) -> bytes:
+    """One server-sent event; texts as they are, all else as JSON."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"data: {text}\n\n".encode()
+
+
+def delta(content: str | None = None, *, finish: str | None = None, **members: object) -> bytes:
+    """One event of chat completions."""
+    members = members if content is None else {"content": content, **members}
+    choice = {"index": 0, "delta": members, "finish_reason": finish}
+    return event({"id": "c1", "object": "chat.completion.chunk", "model": "test-model", "choices": [choice]})
+
+
+DONE = event("[DONE]")
+
+
+def chat(*texts: str, finish: str = "stop", usage: tuple[int, int] | None = (7, 3)) -> Answer:
+    """A complete streamed answer."""
+    pieces = [delta(text) for text in texts] + [delta(finish=finish)]
+    if usage:
+        numbers = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+        pieces.append(event({"model": "test-model", "choices": [], "usage": numbers}))
+    return Answer(pieces=[*pieces, DONE], framing="chunked")
+
+
+def failure(status: int, message: str = "no", *, headers: Mapping[str, str] | None = None, **members: object) -> Answer:
+    """An answer with an error object."""
+    body = json.dumps({"error": {"message": message, **members}}).encode()
+    return Answer(status=status, headers={**JSON, **(headers or {})}, pieces=[body], framing="length")
