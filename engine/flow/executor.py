@@ -122,7 +122,7 @@ class Walk:
         if self._limits.max_seconds is not None:
             self._deadline = asyncio.get_running_loop().time() + self._limits.max_seconds
         await self._send(
-            RunStarted(time=time(), run_id=self._run_id, flow=self._flow.name, profiles=self._known_profiles())
+            RunStarted(time=time(), run_id=self._run_id, flow=self._flow.name, profiles=self.known_profiles())
         )
         context = self._context
         if context.trace:
@@ -195,9 +195,9 @@ class Walk:
         except Exception as exc:
             error = exc
         place = self._place(step, context)
-        await self._send(
-            AgentStarted(time=time(), category=step.label, splits=step.count, from_step=from_step, **place)
-        )
+        started = AgentStarted(time=time(), category=step.label, splits=step.count, from_step=from_step, **place)
+        if (full := self._emit(started)) is not None:
+            await full
         if merged:
             await self._send(Merged(time=time(), inputs=merged[0], outputs=merged[1], **place))
         if step.warning:
@@ -210,17 +210,18 @@ class Walk:
 
     async def _prepare(self, step: Step) -> None:
         agent, context = step.agent, step.context
-        self._check_time()
+        if self._deadline is not None:
+            self._check_time()
         if agent.has_before:
             await self._settled(agent.before(context))
             if context.error is not None:
                 raise context.error.exception
         step.kind = agent.agent_type(context)
-        skip = context.skip_next
+        if step.kind is AgentType.PROCESSING_ONLY or context.skip_next is True:
+            step.skip = Skip.SKIP
+        elif context.skip_next is not False:
+            step.skip = context.skip_next
         context.skip_next = Skip.NO
-        if step.kind is AgentType.PROCESSING_ONLY or skip is True:
-            skip = Skip.SKIP
-        step.skip = Skip(skip or Skip.NO)
         step.system, step.text = agent.prompt(context)
         keys = split_keys(step.text, step.system)
         if keys:
@@ -264,7 +265,8 @@ class Walk:
         try:
             if step.count > 1:
                 await self._enter_split(step, index, context)
-            self._check_time()
+            if self._deadline is not None:
+                self._check_time()
             await self._in_time(self._execute(step, context))
         except Exception as exc:
             error = exc
@@ -285,9 +287,10 @@ class Walk:
         context.split_count = step.count
         context.trace = context.trace.add(Kind.SPLIT, f"⇉ {number}")
         label = text_of(context[step.keys[0]][0])[:80]
-        await self._send(
-            SplitStarted(time=time(), index=index + 1, count=step.count, label=label, **self._place(step, context))
-        )
+        place = self._place(step, context)
+        started = SplitStarted(time=time(), index=index + 1, count=step.count, label=label, **place)
+        if (full := self._emit(started)) is not None:
+            await full
 
     async def _execute(self, step: Step, context: Context) -> None:
         """One split of a step, up to the end of its `after`."""
@@ -350,14 +353,11 @@ class Walk:
         except Exception as exc:
             await self._fail(context, exc, step, position)
             return
-        await self._send(
-            AgentFinished(
-                time=time(),
-                to=target.name if target else None,
-                values=context.values_copy(),
-                **self._place(step, context),
-            )
-        )
+        name = target.name if target else None
+        place = self._place(step, context)
+        finished = AgentFinished(time=time(), to=name, values=context.values_copy(), **place)
+        if (full := self._emit(finished)) is not None:
+            await full
         if target is None:
             self._ended.append((position, context))
         else:
@@ -445,7 +445,7 @@ class Walk:
             profile = self._profiles[ref] = self._completer.resolve(ref)
         return profile, ref.label if isinstance(ref, Category) else profile.category
 
-    def _known_profiles(self) -> dict[str, str]:
+    def known_profiles(self) -> dict[str, str]:
         known: dict[str, str] = {}
         for agent in self._flow.agents:
             if agent.type is not AgentType.PROCESSING_ONLY:
@@ -465,7 +465,7 @@ class Walk:
 
     async def _settled(self, value: Awaitable[T] | T) -> T:
         """The result of a plain or async callable, within the time of the run."""
-        if value is None or not inspect.isawaitable(value):
+        if value is None or isinstance(value, Next | list) or not inspect.isawaitable(value):
             return value
         return await self._in_time(value)
 

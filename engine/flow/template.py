@@ -57,7 +57,9 @@ def expand(template: str, context: Mapping[str, Sequence[object]]) -> Parts:
 
 def split_keys(*prompts: Parts) -> tuple[str, ...]:
     """The keys the prompts split by, each once, the shown ones first."""
-    slots = [part for parts in prompts for part in parts if isinstance(part, Slot)]
+    slots = [part for parts in prompts for part in parts if part.__class__ is Slot]
+    if not slots:
+        return ()
     return tuple(dict.fromkeys(slot.key for slot in sorted(slots, key=lambda slot: slot.hidden)))
 
 
