@@ -1,29 +1,65 @@
 """One flow's editor: the canvas, what floats over it, and the undo stack."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QUndoStack
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QObject, QPointF, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QPixmapCache, QShowEvent, QUndoStack
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from engine.errors import Problem
+from engine.events import AnyEvent
 from engine.flow.flow_spec import FlowSpec
+from workbench.designer.canvas_controls import EmptyPlace, FirstRunCard, Minimap, OutputTip, ZoomBar
 from workbench.designer.commands import EditFlow
+from workbench.designer.edits import move_agents
 from workbench.designer.flow_document import FlowDocument
+from workbench.designer.run_overlay import RunOverlay
+from workbench.designer.scene import FlowScene
+from workbench.designer.view import FlowView
+from workbench.text_format import visible_text
+from workbench.theme import theme
+
+_FIGURES_MILLISECONDS = 100
+_FRAME_MILLISECONDS = 33
+_HOVER_MILLISECONDS = 400
+_CARD_CACHE_KILOBYTES = 96 * 1024
 
 
 class FlowEditor(QWidget):
     """Shows a flow on a canvas and lets a person select, move and, through the inspector, change its agents."""
 
     selection_changed = Signal(tuple)
-    """Names of the selected agents, in flow order."""
+    """Names of the selected agents, in the file's order."""
     run_requested = Signal()
     """The first-start card's Run was pressed."""
+    sample_requested = Signal()
+    """A sample should be opened instead of this empty flow."""
 
     def __init__(self, document: FlowDocument, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _CARD_CACHE_KILOBYTES))
         self.document = document
         self.undo_stack = QUndoStack(self)
+        self._overlay = RunOverlay()
+        self._scene = FlowScene(document.spec, self._overlay, self)
+        self.view = FlowView(self._scene, self)
+        self.setFocusProxy(self.view)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.view)
         self._selected: tuple[str, ...] = ()
+        self._hovered = ""
+        self._opened = False
+        self._build_floating()
+        self._figures = self._timer(_FIGURES_MILLISECONDS, self._show_figures)
+        self._frames = self._timer(_FRAME_MILLISECONDS, self._show_frame)
+        self._hover_wait = self._timer(_HOVER_MILLISECONDS, self._show_tip)
+        self._hover_wait.setSingleShot(True)
+        self._connect()
+        self._describe()
+
+    # -- editing ----------------------------------------------------------------------------------------------------
 
     def edit(self, text: str, spec: FlowSpec, merge_key: str | None = None) -> None:
         """Make an undoable edit; edits in a row with the same merge key are one step."""
@@ -31,13 +67,250 @@ class FlowEditor(QWidget):
             self.undo_stack.push(EditFlow(self.document, text, spec, merge_key))
 
     def selected(self) -> tuple[str, ...]:
-        """Names of the selected agents, in flow order."""
+        """Names of the selected agents, in the file's order."""
         return self._selected
 
-    def select(self, names: Sequence[str]) -> None:
+    def select(self, names: Iterable[str]) -> None:
         """Select exactly these agents; unknown names are passed over."""
+        wanted = frozenset(names)
+        self._select(wanted, next(iter(wanted)) if len(wanted) == 1 else "")
+
+    def select_all(self) -> None:
+        """Select every agent."""
+        self._select(self._scene.agents, self._scene.current)
+
+    def select_none(self) -> None:
+        """Select no agent: the inspector shows the flow itself."""
+        self._select((), "")
+
+    def select_next(self, step: int = 1) -> None:
+        """Select the next (1) or previous (-1) agent along the flow and show it."""
+        name = self._scene.next_agent(step)
+        if name is not None:
+            self._select({name}, name)
+            self.view.reveal(self._scene.agents[name].card_rect())
+
+    def reveal(self, name: str) -> None:
+        """Select an agent and bring it into view."""
+        if name in self._scene.agents:
+            self._select({name}, name)
+            self.view.reveal(self._scene.agents[name].card_rect())
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    def fit_all(self) -> None:
+        """Show the whole flow."""
+        self.view.fit(self._scene.extent())
+
+    def fit_selection(self) -> None:
+        """Show the selected agents, or the whole flow when there are none."""
+        self.view.fit(self._scene.extent(self._selected or None))
+
+    def zoom_in(self) -> None:
+        """Show the flow larger."""
+        self.view.zoom_in()
+
+    def zoom_out(self) -> None:
+        """Show the flow smaller."""
+        self.view.zoom_out()
+
+    def zoom_reset(self) -> None:
+        """Show the flow at 100 %."""
+        self.view.zoom_to(1.0)
+
+    def show_problems(self, problems: Sequence[Problem]) -> None:
+        """Mark the agents that have faults."""
+        self._scene.show_problems(problems)
+
+    def show_first_run(self, text: str | None) -> None:
+        """Offer the first run, saying what will answer; None takes the offer away."""
+        self._first_run.setVisible(text is not None)
+        if text is not None:
+            self._first_run.set_text(text)
+            self._arrange()
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+
+    def apply_event(self, event: AnyEvent) -> None:
+        """Show what an event changes, at the next tick."""
+        self._first_run.hide()
+        self._overlay.apply(event)
+        if not self._figures.isActive():
+            self._figures.start()
+        self._set_frames()
+
+    def clear_run(self) -> None:
+        """Show the flow at rest."""
+        self._overlay.clear()
+        self._show_figures()
+
+    def show_planned(self, names: Iterable[str]) -> None:
+        """Tint the agents that a run would reach; with no names, none."""
+        self._overlay.plan(set(names))
+        self._show_figures()
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _build_floating(self) -> None:
+        canvas = self.view.viewport()
+        self._zoom_bar = ZoomBar(self.view, canvas)
+        self._minimap = Minimap(self.view, self._scene, canvas)
+        self._first_run = FirstRunCard(canvas)
+        self._first_run.hide()
+        self._empty = EmptyPlace(canvas)
+        self._tip = OutputTip(canvas)
+        canvas.installEventFilter(self)
+
+    def _connect(self) -> None:
+        self.document.spec_changed.connect(self._spec_changed)
+        self.view.selection_wanted.connect(self._select)
+        self.view.agents_moved.connect(self._move)
+        self.view.next_wanted.connect(self.select_next)
+        self.view.hover_changed.connect(self._hover)
+        self.view.view_changed.connect(self._follow_view)
+        self._scene.extent_changed.connect(self._follow_view)
+        self._zoom_bar.fit.clicked.connect(self.fit_all)
+        self._first_run.run_requested.connect(self.run_requested)
+        self._empty.sample_requested.connect(self.sample_requested)
+        theme.changed.connect(self._theme_changed)
+
+    def _timer(self, milliseconds: int, then: object) -> QTimer:
+        timer = QTimer(self)
+        timer.setInterval(milliseconds)
+        timer.timeout.connect(then)
+        return timer
+
+    def _spec_changed(self, before: FlowSpec, after: FlowSpec) -> None:
+        renamed = _renamed(before, after)
+        selected = [renamed.get(name, name) for name in self._selected]
+        current = renamed.get(self._scene.current, self._scene.current)
+        self._overlay.rename(renamed)
+        self._scene.set_spec(after)
+        self._select(selected, current)
+        self._follow_view()
+
+    def _select(self, names: Iterable[str], current: str) -> None:
         wanted = set(names)
-        selected = tuple(agent.name for agent in self.document.spec.agents if agent.name in wanted)
+        selected = tuple(name for name in self._scene.agents if name in wanted)
+        self._scene.set_selection(selected, current if current in self._scene.agents else "")
         if selected != self._selected:
             self._selected = selected
             self.selection_changed.emit(selected)
+        self._describe()
+
+    def _move(self, places: Mapping[str, tuple[float, float]], by_keys: bool) -> None:
+        names = sorted(places)
+        text = self.tr("Move {name}").format(name=names[0]) if len(names) == 1 else self.tr("Move agents")
+        merge_key = f"move:{'/'.join(names)}" if by_keys else None
+        self.edit(text, move_agents(self.document.spec, places), merge_key)
+
+    def _describe(self) -> None:
+        """Tell screen readers what is shown and selected."""
+        self.view.setAccessibleName(self.tr("Flow {name}").format(name=self.document.title))
+        count = len(self._scene.agents)
+        chosen = ", ".join(self._selected[:5]) or self.tr("none")
+        if len(self._selected) > 5:
+            chosen = self.tr("{names} and {count} more").format(names=chosen, count=len(self._selected) - 5)
+        description = self.tr("{count} agents, selected: {names}").format(count=count, names=chosen)
+        self.view.setAccessibleDescription(description)
+
+    def _show_figures(self) -> None:
+        self._scene.show_run_changes()
+        if self._minimap.isVisible():
+            self._minimap.update()
+        if not self._overlay.is_active:
+            self._figures.stop()
+        self._set_frames()
+
+    def _show_frame(self) -> None:
+        self._scene.animate(monotonic())
+
+    def _set_frames(self) -> None:
+        """Animate only while something runs, can be seen, and motion is welcome."""
+        wanted = self._overlay.is_active and self.isVisible() and not theme.reduced_motion
+        if wanted is not self._frames.isActive():
+            self._frames.start() if wanted else self._frames.stop()
+
+    def _hover(self, name: str) -> None:
+        self._hovered = name
+        self._tip.hide()
+        self._hover_wait.stop()
+        if name:
+            self._hover_wait.start()
+
+    def _show_tip(self) -> None:
+        item = self._scene.agents.get(self._hovered)
+        run = self._overlay.agent(self._hovered)
+        if item is None or not run.output:
+            return
+        head = self.tr("Last output")
+        if run.output_branch:
+            head = f"{head}, {run.output_branch}"
+        card = item.card_rect()
+        below = self.view.mapFromScene(card.center().x(), card.bottom())
+        self._tip.show_at(QPointF(below), head, visible_text(run.output))
+
+    def _theme_changed(self) -> None:
+        self._set_frames()
+        self._arrange()
+
+    def _follow_view(self) -> None:
+        self._tip.hide()
+        extent = self._scene.extent()
+        self._empty.setVisible(not self._scene.agents)
+        self._zoom_bar.setVisible(bool(self._scene.agents))
+        shown = not extent.isEmpty() and not self.view.visible_area().contains(extent)
+        self._minimap.setVisible(shown)
+        if shown:
+            self._minimap.update()
+
+    def _arrange(self) -> None:
+        """Put what floats where it belongs."""
+        room, margin = self.view.viewport().rect(), theme.px(10)
+        self._zoom_bar.adjustSize()
+        self._zoom_bar.move(margin, room.height() - self._zoom_bar.height() - margin)
+        self._minimap.fit_size()
+        self._minimap.move(
+            room.width() - self._minimap.width() - margin, room.height() - self._minimap.height() - margin
+        )
+        self._empty.setGeometry(room)
+        width = min(room.width() - 2 * margin, theme.px(670))
+        height = self._first_run.heightForWidth(width) if self._first_run.hasHeightForWidth() else 0
+        self._first_run.resize(width, max(height, self._first_run.sizeHint().height()))
+        self._first_run.move((room.width() - width) // 2, room.height() - self._first_run.height() - theme.px(16))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Keep what floats in its corner when the canvas changes size."""
+        if event.type() is QEvent.Type.Resize:
+            self._arrange()
+            self._follow_view()
+        return super().eventFilter(watched, event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Open on the flow, the first time."""
+        super().showEvent(event)
+        if not self._opened:
+            self._opened = True
+            # The viewport has its size only after the layout did its work.
+            QTimer.singleShot(0, self, self._open)
+        self._set_frames()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Stop moving what nobody sees."""
+        super().hideEvent(event)
+        self._set_frames()
+
+    def _open(self) -> None:
+        start = self._scene.agents.get(self.document.spec.start) or next(iter(self._scene.agents.values()), None)
+        if start is not None:
+            self.view.open_on(self._scene.extent(), start.card_rect())
+        self._arrange()
+        self._follow_view()
+
+
+def _renamed(before: FlowSpec, after: FlowSpec) -> dict[str, str]:
+    """Old to new name of the agent that was renamed in an edit, if one was."""
+    if len(before.agents) != len(after.agents):
+        return {}
+    pairs = zip(before.agents, after.agents, strict=True)
+    return {old.name: new.name for old, new in pairs if old.name != new.name}

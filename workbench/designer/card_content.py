@@ -1,0 +1,204 @@
+"""What a card on the canvas says about its agent: derived from the file's values, without Qt."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec, HandlerSpec, RouteSpec
+
+CARD_WIDTH = 208.0
+HEADER_HEIGHT = 34.0
+PREVIEW_HEIGHT = 40.0
+CHIPS_HEIGHT = 26.0
+ROW_HEIGHT = 22.0
+ROWS_PADDING = 4.0
+FOOTER_HEIGHT = 27.0
+PORT_Y = 17.0
+"""Of the in-port and of a single unlabelled out-port."""
+
+_TYPE_ICONS = {
+    AgentType.COMPLETION: "agent-completion",
+    AgentType.START_CONVERSATION: "agent-start",
+    AgentType.START_CONVERSATION_WITH_SYSTEM_PROMPT: "agent-start-system",
+    AgentType.CONVERSATION: "agent-conversation",
+    AgentType.CONVERSATION_WITH_SYSTEM_PROMPT: "agent-conversation-system",
+    AgentType.PROCESSING_ONLY: "agent-processing",
+}
+_HANDLER_LABELS = {"text": "Text", "accumulate": "Accumulate", "csv": "CSV", "json": "", "tools": "Tools"}
+_SPLIT = re.compile(r"\[\[([^\[\]|]+)(?:\|hidden)?\]\]")
+_FEEDBACK = "feedback_to"
+
+
+class Verdict(StrEnum):
+    """The colour and glyph of a port: what a grader said, or nothing."""
+
+    NONE = "none"
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """A small mark for what makes an agent special."""
+
+    text: str
+    icon: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """One way out of an agent."""
+
+    target: str | None
+    """None ends the flow."""
+    label: str = ""
+    """Empty for a single plain route, which then has no row."""
+    is_expression: bool = False
+    verdict: Verdict = Verdict.NONE
+    is_feedback: bool = False
+    """The first failed attempt goes this way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardContent:
+    """All that a card shows at rest."""
+
+    name: str
+    icon: str
+    badge: str
+    preview: str
+    chips: tuple[Chip, ...]
+    ports: tuple[Port, ...]
+    fans_out: bool
+    is_start: bool
+    muted: bool
+    bypassed: bool
+    disabled: bool
+    breakpoint: bool
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the out-ports stand in labelled rows."""
+        return bool(self.ports) and bool(self.ports[0].label)
+
+    @property
+    def rows_top(self) -> float:
+        """Where the rows begin."""
+        return HEADER_HEIGHT + PREVIEW_HEIGHT + (CHIPS_HEIGHT if self.chips else 0.0)
+
+    @property
+    def body_height(self) -> float:
+        """Height without footer."""
+        return self.rows_top + (ROW_HEIGHT * len(self.ports) + ROWS_PADDING if self.has_rows else 0.0)
+
+    def port_y(self, index: int) -> float:
+        """Height of an out-port's middle."""
+        return self.rows_top + ROW_HEIGHT * (index + 0.5) if self.has_rows else PORT_Y
+
+
+def card_content(spec: FlowSpec, agent: AgentSpec) -> CardContent:
+    """Derive what the card of an agent shows."""
+    splits = split_keys(agent.template)
+    disabled = agent.name in spec.editor.disabled
+    return CardContent(
+        name=agent.name,
+        icon=icon_name(agent),
+        badge=_badge(agent),
+        preview=_preview(agent),
+        chips=_chips(agent, splits),
+        ports=_ports(agent),
+        fans_out=bool(splits),
+        is_start=agent.name == spec.start,
+        muted=agent.state == "mute",
+        bypassed=agent.state == "bypass" and not disabled,
+        disabled=disabled,
+        breakpoint=agent.name in spec.editor.breakpoints,
+    )
+
+
+def icon_name(agent: AgentSpec) -> str:
+    """The icon of an agent's kind."""
+    if agent.grader:
+        return "grader"
+    if agent.flow:
+        return "subflow"
+    if agent.type is None:
+        return "flow" if agent.pattern else "agent-completion"
+    return _TYPE_ICONS[agent.type]
+
+
+def split_keys(template: str) -> tuple[str, ...]:
+    """Keys that fan the agent out, in order, each once."""
+    return tuple(dict.fromkeys(_SPLIT.findall(template))) if "[[" in template else ()
+
+
+def _badge(agent: AgentSpec) -> str:
+    if agent.model is None:
+        return "" if agent.flow or agent.type is AgentType.PROCESSING_ONLY else "M"
+    if agent.model.inline is not None:
+        return str(agent.model.inline.get("name", "inline"))
+    return agent.model.category or agent.model.profile or "M"
+
+
+def _preview(agent: AgentSpec) -> str:
+    if agent.flow:
+        return f"Runs {agent.flow}"
+    question = agent.with_.get("question") if agent.grader else None
+    parts = (agent.system_prompt, question if isinstance(question, str) and question else agent.template)
+    text = " ".join(" ".join(part.split()) for part in parts if part)
+    if not text and agent.before:
+        keys = [operation.set for operation in agent.before if operation.set]
+        text = f"Sets {', '.join(keys)}" if keys else ""
+    return text[:200]
+
+
+def _chips(agent: AgentSpec, splits: tuple[str, ...]) -> tuple[Chip, ...]:
+    chips = [Chip(text=key, icon="split") for key in splits]
+    if agent.gather:
+        chips.append(Chip(text="gather", icon="merge"))
+    if agent.merge is not None:
+        chips.append(Chip(text=agent.merge.type, icon="merge"))
+    if not (agent.grader or agent.flow or agent.type is AgentType.PROCESSING_ONLY):
+        chips.append(_handler_chip(agent.handler or HandlerSpec()))
+    if agent.tools:
+        chips.append(Chip(text=str(len(agent.tools)), icon="tool"))
+    return tuple(chips)
+
+
+def _handler_chip(handler: HandlerSpec) -> Chip:
+    if handler.type == "json":
+        return Chip(text=handler.key or handler.prefix or _only_property(handler), icon="json")
+    return Chip(text=_HANDLER_LABELS.get(handler.type, handler.type))
+
+
+def _only_property(handler: HandlerSpec) -> str:
+    properties = (handler.schema or {}).get("properties")
+    return str(next(iter(properties))) if isinstance(properties, dict) and len(properties) == 1 else ""
+
+
+def _ports(agent: AgentSpec) -> tuple[Port, ...]:
+    feedback = agent.with_.get(_FEEDBACK) if agent.grader else None
+    routes = agent.routes or (() if feedback else (RouteSpec(),))
+    if len(routes) == 1 and not feedback and routes[0].when is None and routes[0].graded is None:
+        target = routes[0].to
+        return (Port(target=target, label="" if target else "ends the flow"),)
+    ports = [_route_port(route) for route in routes]
+    if isinstance(feedback, str) and feedback:
+        ports.append(Port(target=feedback, label="feedback", verdict=Verdict.FAILED, is_feedback=True))
+    return tuple(ports)
+
+
+def _route_port(route: RouteSpec) -> Port:
+    verdict, label, is_expression = Verdict.NONE, "otherwise", False
+    condition = " ".join((route.when or "").split())
+    if condition == "passed" or (route.graded and not condition):
+        verdict, label = Verdict.PASSED, "passed"
+    elif condition == "not passed" or (route.graded is False and not condition):
+        verdict, label = Verdict.FAILED, "not passed"
+    elif condition:
+        label, is_expression = condition, True
+        if route.graded is not None:
+            verdict = Verdict.PASSED if route.graded else Verdict.FAILED
+    if route.to is None and not is_expression:
+        label += ", ends the flow"
+    return Port(target=route.to, label=label, is_expression=is_expression, verdict=verdict)

@@ -1,0 +1,274 @@
+"""Links between cards: their course, and their look at rest and in a run (visual design, section 6)."""
+
+from collections.abc import Iterable
+from enum import Enum
+from functools import lru_cache
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtWidgets import (
+    QGraphicsEllipseItem,
+    QGraphicsItem,
+    QGraphicsPathItem,
+    QGraphicsPolygonItem,
+    QStyleOptionGraphicsItem,
+    QWidget,
+)
+
+from workbench.designer.card_content import Port, Verdict
+from workbench.designer.card_layout import baseline, metrics, scene_font
+from workbench.designer.run_overlay import LinkRun
+from workbench.theme import theme
+
+ARROW_LENGTH, ARROW_WIDTH = 8.0, 9.0
+ARROW_GAP = 5.0
+"""Between the arrow's tip and the middle of the port."""
+LOOP_RISE = 52.0
+LOOP_LEG = 14.0
+LOOP_RADIUS = 12.0
+_LOOP_CLEARANCE = 24.0
+_SHORTEST_HANDLE = 28.0
+_NARROW_GAP = 90.0
+_PILL_HEIGHT = 18.0
+_PILL_RISE = 15.0
+_DOT_RADIUS = 3.5
+_FEEDBACK_ROUNDS = 2
+"""First attempt and the one with feedback (engine.md 9)."""
+_Z_LINK, _Z_PILL = -1.0, 2.0
+
+
+class LinkLook(Enum):
+    """Colour, width and dashes (lengths and gaps in px) of a link."""
+
+    ROUTE = ("edge", 1.5, ())
+    FLOWING = ("run", 2.5, ())
+    TAKEN = ("text2", 2.25, ())
+    PASSED = ("ok", 2.0, ())
+    LOOP = ("edge", 1.5, (6.0, 3.0))
+    LOOP_FLOWING = ("run", 2.5, (6.0, 3.0))
+    LOOP_TAKEN = ("text2", 2.25, (6.0, 3.0))
+    FEEDBACK_TAKEN = ("err", 2.0, (6.0, 3.0))
+
+    @property
+    def color(self) -> str:
+        """Colour token."""
+        return str(self.value[0])
+
+
+@lru_cache(maxsize=64)
+def _pen(look: LinkLook, color: str) -> QPen:
+    _, width, dashes = look.value
+    pen = QPen(QColor(color), width)
+    pen.setCapStyle(Qt.PenCapStyle.FlatCap)
+    if dashes:
+        pen.setDashPattern([length / width for length in dashes])
+    return pen
+
+
+_ARROW = QPolygonF(
+    [QPointF(0.0, 0.0), QPointF(-ARROW_LENGTH, -ARROW_WIDTH / 2), QPointF(-ARROW_LENGTH, ARROW_WIDTH / 2)]
+)
+_NO_PEN = QPen(Qt.PenStyle.NoPen)
+
+
+def goes_back(start: QPointF, end: QPointF) -> bool:
+    """Whether a link has to turn round and pass over the top."""
+    return end.x() < start.x() + ARROW_LENGTH + ARROW_GAP
+
+
+def curve(start: QPointF, end: QPointF) -> QPainterPath:
+    """The course of a link that goes forward, up to its arrow."""
+    tip = QPointF(end.x() - ARROW_GAP - ARROW_LENGTH + 1.0, end.y())
+    handle = max(_SHORTEST_HANDLE, (tip.x() - start.x()) / 2)
+    path = QPainterPath(start)
+    if start.y() == tip.y():
+        path.lineTo(tip)
+    else:
+        path.cubicTo(start.x() + handle, start.y(), tip.x() - handle, tip.y(), tip.x(), tip.y())
+    return path
+
+
+def loop(start: QPointF, end: QPointF, top: float) -> QPainterPath:
+    """The right-angled course of a link that goes back, over `top`, up to its arrow."""
+    right, left, radius = start.x() + LOOP_LEG, end.x() - LOOP_LEG - ARROW_LENGTH, LOOP_RADIUS
+    double = 2 * radius
+    path = QPainterPath(start)
+    path.lineTo(right - radius, start.y())
+    path.arcTo(QRectF(right - double, start.y() - double, double, double), 270.0, 90.0)
+    path.lineTo(right, top + radius)
+    path.arcTo(QRectF(right - double, top, double, double), 0.0, 90.0)
+    path.lineTo(left + radius, top)
+    path.arcTo(QRectF(left, top, double, double), 90.0, 90.0)
+    path.lineTo(left, end.y() - radius)
+    path.arcTo(QRectF(left, end.y() - double, double, double), 180.0, 90.0)
+    path.lineTo(end.x() - ARROW_GAP - ARROW_LENGTH + 1.0, end.y())
+    return path
+
+
+def loop_top(start: QPointF, end: QPointF, tops: Iterable[float], cards: Iterable[QRectF]) -> float:
+    """How high a loop passes: above both ends, and not through a card that stands between them."""
+    top = min(tops) - LOOP_RISE
+    left, right = end.x() - 2 * LOOP_LEG, start.x() + 2 * LOOP_LEG
+    between = sorted(
+        (card for card in cards if card.right() > left and card.left() < right), key=lambda card: -card.top()
+    )
+    for card in between:
+        if card.top() - _LOOP_CLEARANCE / 2 < top < card.bottom() + _LOOP_CLEARANCE / 2:
+            top = card.top() - _LOOP_CLEARANCE
+    return top
+
+
+class LinkPicture:
+    """One link: a path and an arrow that Qt paints alone, a pill when it has something to say, dots while it flows."""
+
+    def __init__(self, source: str, index: int, port: Port) -> None:
+        self.source, self.index, self.port = source, index, port
+        self.line = QGraphicsPathItem()
+        self.line.setZValue(_Z_LINK)
+        self.arrow = QGraphicsPolygonItem(_ARROW, self.line)
+        self.arrow.setPen(_NO_PEN)
+        self.pill: PillItem | None = None
+        self.dots: list[QGraphicsEllipseItem] = []
+        self.is_loop = False
+        self.look = LinkLook.ROUTE
+        self._start = self._end = QPointF()
+        self._run = LinkRun()
+        self._pills_shown = True
+
+    def items(self) -> list[QGraphicsItem]:
+        """What to take out of the scene."""
+        return [self.line] if self.pill is None else [self.line, self.pill]
+
+    def place(self, start: QPointF, end: QPointF, top: float | None) -> None:
+        """Lead from port to port, over `top` if it goes back."""
+        self._start, self._end = start, end
+        self.is_loop = top is not None
+        self.line.setPath(curve(start, end) if top is None else loop(start, end, top))
+        self.arrow.setPos(end.x() - ARROW_GAP, end.y())
+        self._place_pill()
+
+    def show_run(self, run: LinkRun) -> None:
+        """Show what went along."""
+        self._run = LinkRun(count=run.count, flowing=run.flowing)
+        self.refresh()
+
+    def show_pill(self, shown: bool) -> None:
+        """Hide the pill where it could not be read."""
+        self._pills_shown = shown
+        if self.pill is not None:
+            self.pill.setVisible(shown)
+
+    def refresh(self) -> None:
+        """Paint in the present look and colours."""
+        self.look = self._present_look()
+        color = theme.hex(self.look.color)
+        self.line.setPen(_pen(self.look, color))
+        self.arrow.setBrush(QColor(color))
+        self._set_dots(bool(self._run.flowing), color)
+        self._set_pill(*self._pill_text())
+
+    def advance(self, phase: float) -> None:
+        """Move the dots along; `phase` 0 to 1."""
+        path = self.line.path()
+        for index, dot in enumerate(self.dots):
+            dot.setPos(path.pointAtPercent((phase + index / len(self.dots)) % 1.0))
+
+    def _present_look(self) -> LinkLook:
+        if self._run.flowing:
+            return LinkLook.LOOP_FLOWING if self.is_loop else LinkLook.FLOWING
+        if not self._run.count:
+            return LinkLook.LOOP if self.is_loop else LinkLook.ROUTE
+        if self.port.verdict is Verdict.FAILED:
+            return LinkLook.FEEDBACK_TAKEN
+        if self.is_loop:
+            return LinkLook.LOOP_TAKEN
+        return LinkLook.PASSED if self.port.verdict is Verdict.PASSED else LinkLook.TAKEN
+
+    def _pill_text(self) -> tuple[str, str]:
+        count = self._run.count
+        if self.port.is_feedback:
+            return (
+                "loop",
+                f"{min(count, _FEEDBACK_ROUNDS)} of {_FEEDBACK_ROUNDS}" if count else f"≤ {_FEEDBACK_ROUNDS} rounds",
+            )
+        if count and self.port.verdict is Verdict.PASSED:
+            return "check", f"{count}×" if count > 1 else "passed"
+        return ("loop" if self.is_loop else ""), f"{count}×" if count > 1 else ""
+
+    def _set_pill(self, icon: str, text: str) -> None:
+        if not text:
+            if self.pill is not None:
+                self.line.scene().removeItem(self.pill)
+                self.pill = None
+            return
+        if self.pill is None:
+            self.pill = PillItem()
+            self.pill.setVisible(self._pills_shown)
+            self.line.scene().addItem(self.pill)
+        self.pill.show_text(icon, text, self.look.color)
+        self._place_pill()
+
+    def _place_pill(self) -> None:
+        if self.pill is None:
+            return
+        if self.is_loop:
+            bounds = self.line.path().boundingRect()
+            self.pill.setPos(bounds.center().x(), bounds.top())
+            return
+        middle = (self._start + self._end) / 2
+        narrow = self._end.x() - self._start.x() < _NARROW_GAP
+        self.pill.setPos(middle.x(), middle.y() - (_PILL_RISE if narrow else 0.0))
+
+    def _set_dots(self, flowing: bool, color: str) -> None:
+        if not flowing:
+            for dot in self.dots:
+                dot.scene().removeItem(dot)
+            self.dots = []
+            return
+        if not self.dots:
+            for _ in range(2):
+                dot = QGraphicsEllipseItem(-_DOT_RADIUS, -_DOT_RADIUS, 2 * _DOT_RADIUS, 2 * _DOT_RADIUS, self.line)
+                dot.setPen(_NO_PEN)
+                self.dots.append(dot)
+            self.advance(0.25)
+        for dot in self.dots:
+            dot.setBrush(QColor(color))
+
+
+class PillItem(QGraphicsItem):
+    """A short text on a link."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setZValue(_Z_PILL)
+        self._icon = self._text = ""
+        self._color = "edge"
+        self._width = 0.0
+
+    def show_text(self, icon: str, text: str, color: str) -> None:
+        """Set icon, text and the token of its border."""
+        width = metrics(11, 600).horizontalAdvance(text) + (15.0 if icon else 0.0) + 14.0
+        if width != self._width:
+            self.prepareGeometryChange()
+            self._width = width
+        self._icon, self._text, self._color = icon, text, color
+        self.update()
+
+    def boundingRect(self) -> QRectF:
+        """The pill around its origin, with its border."""
+        return QRectF(-self._width / 2 - 1.0, -_PILL_HEIGHT / 2 - 1.0, self._width + 2.0, _PILL_HEIGHT + 2.0)
+
+    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
+        """Draw border, icon and text."""
+        box = QRectF(-self._width / 2, -_PILL_HEIGHT / 2, self._width, _PILL_HEIGHT)
+        painter.setPen(QPen(theme.color(self._color), 1.0))
+        painter.setBrush(theme.color("bg.canvas"))
+        painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), _PILL_HEIGHT / 2 - 0.5, _PILL_HEIGHT / 2 - 0.5)
+        color = "text2" if self._color == "edge" else self._color
+        x = box.left() + 7.0
+        if self._icon:
+            theme.paint_icon(painter, self._icon, QRectF(x, -6.0, 12.0, 12.0), color)
+            x += 15.0
+        painter.setFont(scene_font(11, 600))
+        painter.setPen(theme.color(color))
+        painter.drawText(QPointF(x, baseline(0.0, 11, 600)), self._text)

@@ -1,0 +1,415 @@
+"""What a run does to the canvas: folds events into a state per agent and a count per link. Qt-free."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from time import monotonic
+from typing import assert_never
+
+from engine.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    BranchFailed,
+    CacheHit,
+    ChunkReceived,
+    CompletionFinished,
+    Event,
+    FileProduced,
+    Graded,
+    HandlerFailed,
+    Merged,
+    Paused,
+    PhaseChanged,
+    PlanChanged,
+    PromptReady,
+    Retrying,
+    RunFinished,
+    RunStarted,
+    SplitStarted,
+    Statistics,
+    ToolCalled,
+    Warned,
+)
+from engine.statistics import CostProvenance
+
+_CHARACTERS_PER_TOKEN = 4
+"""For the live estimate only; the server's count replaces it."""
+_WEAKEST_FIRST = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED, CostProvenance.FREE)
+
+Link = tuple[str, str | None, bool | None]
+"""From, to (None ends the flow), and the grader's verdict if there was one."""
+
+
+class CardState(StrEnum):
+    """What a run made of an agent."""
+
+    IDLE = "idle"
+    PLANNED = "planned"
+    RUNNING = "running"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    WARNING = "warning"
+    FAILED = "failed"
+    CACHED = "cached"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True)
+class AgentRun:
+    """One agent in the present run, over all its executions."""
+
+    state: CardState = CardState.IDLE
+    total: int = 0
+    """Branches of the executions under way, or of the last ones."""
+    done: int = 0
+    """How many of `total` were answered or failed."""
+    failures: int = 0
+    cached: int = 0
+    answers: int = 0
+    retries: int = 0
+    reason: str = ""
+    """Why it failed or what it warns of, in words."""
+    phase: str = ""
+    spent: float = 0.0
+    """Seconds in executions that are over."""
+    since: float | None = None
+    """Event time at which the running executions began."""
+    in_tokens: int = 0
+    out_tokens: int = 0
+    cost: Decimal = Decimal(0)
+    provenance: CostProvenance = CostProvenance.FREE
+    estimated: bool = False
+    streamed: int = 0
+    """Characters of answers that have not ended."""
+    output: str = ""
+    """First line of the last answer."""
+    output_branch: str = ""
+
+    @property
+    def live_tokens(self) -> int:
+        """Output tokens so far; the part that still streams is an estimate."""
+        return self.out_tokens + -(-self.streamed // _CHARACTERS_PER_TOKEN)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ran and is not running."""
+        return self.state in (
+            CardState.FINISHED,
+            CardState.WARNING,
+            CardState.FAILED,
+            CardState.CACHED,
+            CardState.STOPPED,
+        )
+
+    def add(self, statistics: Statistics) -> None:
+        """Count one answer."""
+        self.in_tokens += statistics.in_tokens + statistics.cached_in_tokens
+        self.out_tokens += statistics.out_tokens + statistics.reasoning_out_tokens
+        self.cost += statistics.cost
+        self.estimated |= statistics.estimated
+        both = (self.provenance, statistics.provenance) if self.answers else (statistics.provenance,)
+        self.provenance = next(one for one in _WEAKEST_FIRST if one in both)
+        self.answers += 1
+
+    def settle(self, statistics: Statistics) -> None:
+        """Take the run's own totals, which are exact."""
+        self.in_tokens = statistics.in_tokens + statistics.cached_in_tokens
+        self.out_tokens = statistics.out_tokens + statistics.reasoning_out_tokens
+        self.cost = statistics.cost
+        self.provenance = statistics.provenance
+        self.estimated = statistics.estimated
+        self.streamed = 0
+
+
+@dataclass(slots=True)
+class LinkRun:
+    """One link in the present run."""
+
+    count: int = 0
+    """Branches that went along."""
+    flowing: int = 0
+    """Executions under way that it led to."""
+
+
+@dataclass(slots=True)
+class _Execution:
+    agent: str
+    splits: int
+    link: Link | None
+    done: set[str] = field(default_factory=set)
+    characters: dict[str, int] = field(default_factory=dict)
+    verdicts: dict[str, bool] = field(default_factory=dict)
+    failed: int = 0
+    left: int = 0
+    outputs: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        expected = self.splits - self.failed if self.outputs is None else self.outputs
+        return self.left >= expected
+
+
+class RunOverlay:
+    """State of all agents and links in one run; `changed_*` collect what to repaint until `take_changes`."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self.agents: dict[str, AgentRun] = {}
+        self.links: dict[Link, LinkRun] = {}
+        self._executions: dict[int, _Execution] = {}
+        self._last_link: dict[int, Link] = {}
+        self._names: dict[str, str] = {}
+        """The run's name of an agent → its name now, for agents renamed since the run began."""
+        self._event_time = self._seen = 0.0
+        self._changed_agents: set[str] = set()
+        self._changed_links: set[Link] = set()
+
+    def clear(self) -> None:
+        """Forget the run."""
+        self._changed_agents |= self.agents.keys()
+        self._changed_links |= self.links.keys()
+        self.agents, self.links = {}, {}
+        self._executions, self._last_link, self._names = {}, {}, {}
+
+    def agent(self, name: str) -> AgentRun:
+        """An agent's state; idle when the run has not touched it."""
+        return self.agents.get(name) or AgentRun()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything runs."""
+        return bool(self._executions)
+
+    def running_agents(self) -> list[str]:
+        """Agents whose elapsed time goes on."""
+        return [name for name, run in self.agents.items() if run.state is CardState.RUNNING]
+
+    def elapsed(self, run: AgentRun) -> float:
+        """Seconds an agent has worked; goes on between events."""
+        if run.since is None:
+            return run.spent
+        return run.spent + max(0.0, self._event_time + (self._clock() - self._seen) - run.since)
+
+    def take_changes(self) -> tuple[set[str], set[Link]]:
+        """Agents and links that changed since the last call."""
+        changes = self._changed_agents, self._changed_links
+        self._changed_agents, self._changed_links = set(), set()
+        return changes
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Follow agents that get another name (old to new); the run itself goes on under the old one."""
+        if not names:
+            return
+        self._names = {key: names.get(name, name) for key, name in self._names.items()}
+        self._names |= {old: new for old, new in names.items() if old not in self._names}
+        for new in names.values():
+            self._names.pop(new, None)
+        self.agents = {names.get(name, name): run for name, run in self.agents.items()}
+        self.links = {_renamed_link(link, names): run for link, run in self.links.items()}
+        self._last_link = {step: _renamed_link(link, names) for step, link in self._last_link.items()}
+        for execution in self._executions.values():
+            execution.agent = names.get(execution.agent, execution.agent)
+            execution.link = execution.link and _renamed_link(execution.link, names)
+        self._changed_agents |= self.agents.keys()
+        self._changed_links |= self.links.keys()
+
+    def plan(self, names: set[str]) -> None:
+        """Tint exactly these agents that have not run as going to run."""
+        for name, run in list(self.agents.items()):
+            if run.state is CardState.PLANNED and name not in names:
+                run.state = CardState.IDLE
+                self._changed_agents.add(name)
+        for name in names:
+            run = self.agents.setdefault(name, AgentRun())
+            if run.state is CardState.IDLE:
+                run.state = CardState.PLANNED
+                self._changed_agents.add(name)
+
+    def apply(self, event: AnyEvent) -> None:
+        """Fold one event in."""
+        self._event_time, self._seen = event.time, self._clock()
+        match event:
+            case ChunkReceived():
+                self._stream(event)
+            case RunStarted():
+                self.clear()
+            case AgentStarted():
+                self._start(event)
+            case CompletionFinished() | HandlerFailed() | PromptReady() | CacheHit():
+                self._attempt(event)
+            case Graded() | Merged() | AgentFinished() | BranchFailed():
+                self._leave(event)
+            case PhaseChanged() | Retrying() | Warned() | Paused():
+                self._note(event)
+            case RunFinished():
+                self._finish_run(event)
+            case SplitStarted() | ToolCalled() | PlanChanged() | FileProduced():
+                pass
+            case _:
+                assert_never(event)
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+
+    def _finish_run(self, event: RunFinished) -> None:
+        for step in list(self._executions):
+            self._end(step, event.time, stopped=True)
+        for run_name, statistics in event.agents.items():
+            name = self._name(run_name)
+            run = self.agents.get(name)
+            if run is not None and run.is_over:
+                run.settle(statistics)
+                self._changed_agents.add(name)
+        self.plan(set())
+
+    # -- one execution ----------------------------------------------------------------------------------------------
+
+    def _start(self, event: AgentStarted) -> None:
+        name = self._name(event.agent)
+        run = self.agents.setdefault(name, AgentRun())
+        if run.since is None:
+            run.since, run.total, run.done, run.phase = event.time, 0, 0, ""
+        run.total += event.splits
+        run.state = CardState.RUNNING
+        link = self._last_link.get(event.from_step)
+        if link is not None and link[1] == name:
+            on_link = self.links[link]
+            on_link.flowing += 1
+            # One context fans out at the far end of the link: the link shows what it became.
+            on_link.count += event.splits - 1
+            self._changed_links.add(link)
+        else:
+            link = None
+        self._executions[event.step] = _Execution(name, event.splits, link)
+        self._changed_agents.add(name)
+
+    def _stream(self, event: ChunkReceived) -> None:
+        execution = self._executions.get(event.step)
+        if execution is not None:
+            size = len(event.content) + len(event.reasoning)
+            execution.characters[event.branch] = execution.characters.get(event.branch, 0) + size
+            self.agents[execution.agent].streamed += size
+            self._changed_agents.add(execution.agent)
+
+    def _attempt(self, event: CompletionFinished | HandlerFailed | PromptReady | CacheHit) -> None:
+        execution, run = self._of(event)
+        if execution is None or run is None:
+            return
+        match event:
+            case CompletionFinished():
+                run.add(event.statistics)
+                run.streamed -= execution.characters.pop(event.branch, 0)
+                self._set_done(execution, event.branch, True)
+                if event.content.strip():
+                    run.output = event.content.strip().splitlines()[0][:200]
+                    run.output_branch = event.branch
+            case HandlerFailed():
+                run.retries += 1
+                run.reason = event.reason
+                self._set_done(execution, event.branch, False)
+            case PromptReady():
+                run.streamed -= execution.characters.pop(event.branch, 0)
+                self._set_done(execution, event.branch, False)
+            case CacheHit():
+                run.cached += 1
+
+    def _leave(self, event: Graded | Merged | AgentFinished | BranchFailed) -> None:
+        execution, run = self._of(event)
+        if execution is None or run is None:
+            return
+        match event:
+            case Graded():
+                execution.verdicts[event.branch] = event.passed
+            case Merged():
+                if execution.done or execution.failed:
+                    execution.outputs = event.outputs
+            case AgentFinished():
+                execution.left += 1
+                if execution.outputs is None:
+                    self._set_done(execution, event.branch, True)
+                target = None if event.to is None else self._name(event.to)
+                link = (execution.agent, target, execution.verdicts.pop(event.branch, None))
+                self.links.setdefault(link, LinkRun()).count += 1
+                self._last_link[event.step] = link
+                self._changed_links.add(link)
+            case BranchFailed():
+                execution.failed += 1
+                run.failures += 1
+                run.reason = f"{event.branch} {event.error.message}".strip()
+                run.streamed -= execution.characters.pop(event.branch, 0)
+                self._set_done(execution, event.branch, True)
+        if execution.is_over and not isinstance(event, Graded | Merged):
+            self._end(event.step, event.time)
+
+    def _note(self, event: PhaseChanged | Retrying | Warned | Paused) -> None:
+        name = self._name(event.agent)
+        run = self.agents.get(name)
+        if run is None and isinstance(event, Paused):
+            run = self.agents.setdefault(name, AgentRun())
+        if run is None:
+            return
+        match event:
+            case PhaseChanged():
+                run.phase = event.phase.value
+                if run.state is CardState.PAUSED:
+                    run.state = CardState.RUNNING
+            case Retrying():
+                run.retries += 1
+                run.reason = event.reason
+            case Warned():
+                run.reason = event.message
+            case Paused():
+                run.state = CardState.PAUSED
+        self._changed_agents.add(name)
+
+    def _name(self, run_name: str) -> str:
+        return self._names.get(run_name, run_name)
+
+    def _of(self, event: Event) -> tuple[_Execution | None, AgentRun | None]:
+        execution = self._executions.get(event.step)
+        if execution is None:
+            return None, None
+        self._changed_agents.add(execution.agent)
+        return execution, self.agents[execution.agent]
+
+    def _set_done(self, execution: _Execution, branch: str, done: bool) -> None:
+        if done is (branch in execution.done):
+            return
+        run = self.agents[execution.agent]
+        if done:
+            execution.done.add(branch)
+            run.done += 1
+        else:
+            execution.done.discard(branch)
+            run.done -= 1
+
+    def _end(self, step: int, time: float, *, stopped: bool = False) -> None:
+        execution = self._executions.pop(step)
+        run = self.agents[execution.agent]
+        if execution.link is not None:
+            self.links[execution.link].flowing -= 1
+            self._changed_links.add(execution.link)
+        self._changed_agents.add(execution.agent)
+        if any(other.agent == execution.agent for other in self._executions.values()):
+            return
+        if run.since is not None:
+            run.spent += max(0.0, time - run.since)
+            run.since = None
+        run.phase = ""
+        run.state = CardState.STOPPED if stopped else _outcome(run)
+
+
+def _outcome(run: AgentRun) -> CardState:
+    if run.failures:
+        return CardState.FAILED
+    if run.retries or run.reason:
+        return CardState.WARNING
+    if run.cached and run.cached >= run.answers:
+        return CardState.CACHED
+    return CardState.FINISHED
+
+
+def _renamed_link(link: Link, names: Mapping[str, str]) -> Link:
+    source, target, verdict = link
+    return names.get(source, source), target and names.get(target, target), verdict

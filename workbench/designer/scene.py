@@ -1,0 +1,378 @@
+"""The canvas's scene: mirrors the flow as items, shows selection and run. It never edits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from PySide6.QtCore import QLineF, QObject, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QPen
+from PySide6.QtWidgets import QGraphicsLineItem, QGraphicsScene
+
+from engine.errors import Problem
+from engine.flow.flow_spec import AgentSpec, FlowSpec
+from workbench.designer.card_content import CARD_WIDTH, card_content
+from workbench.designer.items import AgentItem, Level, OverviewItem
+from workbench.designer.links import LinkPicture, goes_back, loop_top
+from workbench.designer.placement import flow_order, placed
+from workbench.designer.run_overlay import LinkRun, RunOverlay
+from workbench.theme import theme
+
+ROOM = 20_000.0
+"""Scene units around the flow into which the view can be moved."""
+_GUIDE_Z = 5.0
+
+
+class FlowScene(QGraphicsScene):
+    """Items by agent name, links by the agents they touch."""
+
+    extent_changed = Signal()
+    """Agents came, went or moved."""
+
+    def __init__(self, spec: FlowSpec, overlay: RunOverlay, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._overlay = overlay
+        self._spec = spec
+        self._agents: dict[str, AgentItem] = {}
+        self._links: dict[str, list[LinkPicture]] = {}
+        """Every link under its source and under its target."""
+        self._selection: frozenset[str] = frozenset()
+        self._current = ""
+        self._level = Level.FULL
+        self._problems: Mapping[str, str] = {}
+        self._guides: list[QGraphicsLineItem] = []
+        self._overview = OverviewItem()
+        self._overview.setVisible(False)
+        self.addItem(self._overview)
+        self._fill(spec)
+        theme.changed.connect(self.refresh)
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def agents(self) -> Mapping[str, AgentItem]:
+        """Items by name, in the file's order."""
+        return self._agents
+
+    @property
+    def selection(self) -> frozenset[str]:
+        """Names of the selected agents."""
+        return self._selection
+
+    @property
+    def current(self) -> str:
+        """The agent that has the keyboard, empty for none."""
+        return self._current
+
+    @property
+    def level(self) -> Level:
+        """The level of detail shown."""
+        return self._level
+
+    def links_of(self, name: str) -> Sequence[LinkPicture]:
+        """The links that start or end at an agent."""
+        return self._links.get(name, ())
+
+    def extent(self, names: Iterable[str] | None = None) -> QRectF:
+        """What some agents, or all, cover; with all, loops over the top count too."""
+        rect = QRectF()
+        for name in self._agents if names is None else names:
+            rect |= self._agents[name].card_rect()
+            for link in self._links.get(name, ()) if names is None else ():
+                if link.is_loop:
+                    rect |= link.line.path().boundingRect()
+        return rect
+
+    def agent_at(self, place: QPointF) -> AgentItem | None:
+        """The card under a point."""
+        if self._level is Level.BOXES:
+            return next((item for item in reversed(self._agents.values()) if item.card_rect().contains(place)), None)
+        for item in self.items(place, Qt.ItemSelectionMode.IntersectsItemBoundingRect):
+            if isinstance(item, AgentItem) and item.card_rect().contains(place):
+                return item
+        return None
+
+    def next_agent(self, step: int) -> str | None:
+        """The agent after (1) or before (-1) the current one along the flow, None at the ends."""
+        order = flow_order(self._spec)
+        if self._current not in order:
+            return order[0 if step > 0 else -1] if order else None
+        index = order.index(self._current) + step
+        return order[index] if 0 <= index < len(order) else None
+
+    def agents_in(self, area: QRectF) -> frozenset[str]:
+        """Names of the agents whose cards an area touches."""
+        return frozenset(name for name, item in self._agents.items() if item.card_rect().intersects(area))
+
+    # -- mirroring the flow -----------------------------------------------------------------------------------------
+
+    def set_spec(self, spec: FlowSpec) -> None:
+        """Follow the flow: only what differs from before is touched."""
+        before, self._spec = self._spec, spec
+        if [agent.name for agent in before.agents] != [agent.name for agent in spec.agents]:
+            self._fill(spec)
+            return
+        changed = [new for old, new in zip(before.agents, spec.agents, strict=True) if old is not new]
+        if before.start != spec.start or _marks(before) != _marks(spec):
+            changed = list(spec.agents)
+        touched: set[str] = set()
+        for agent in changed:
+            self._change(agent)
+            touched.add(agent.name)
+        for name, place in placed(spec).items():
+            item = self._agents[name]
+            if (item.x(), item.y()) != place:
+                item.setPos(*place)
+                touched.add(name)
+        if touched:
+            self._place_links(touched)
+            self._settle()
+
+    def move_for_now(self, places: Mapping[str, tuple[float, float]]) -> None:
+        """Show agents elsewhere while they are dragged; the flow does not change."""
+        for name, place in places.items():
+            self._agents[name].setPos(*place)
+        self._place_links(set(places))
+        if self._level is Level.BOXES:
+            self._rebuild_overview()
+
+    def show_guides(self, lines: Sequence[QLineF]) -> None:
+        """Show alignment guides, or none."""
+        while len(self._guides) < len(lines):
+            guide = QGraphicsLineItem()
+            guide.setZValue(_GUIDE_Z)
+            self.addItem(guide)
+            self._guides.append(guide)
+        for index, guide in enumerate(self._guides):
+            guide.setVisible(index < len(lines))
+            if index < len(lines):
+                pen = QPen(theme.color("accent"), 1.0)
+                pen.setCosmetic(True)
+                guide.setPen(pen)
+                guide.setLine(lines[index])
+
+    def _fill(self, spec: FlowSpec) -> None:
+        for item in self._agents.values():
+            self.removeItem(item)
+        for link in {id(link): link for links in self._links.values() for link in links}.values():
+            for part in link.items():
+                self.removeItem(part)
+        self._agents, self._links = {}, {}
+        places = placed(spec)
+        hidden = self._level is Level.BOXES
+        for agent in spec.agents:
+            if agent.name in self._agents:
+                continue  # a fault that Problems tells; the first one keeps the name
+            item = AgentItem(card_content(spec, agent))
+            item.setPos(*places[agent.name])
+            if hidden:
+                item.setVisible(False)
+            self.addItem(item)
+            self._agents[agent.name] = item
+            item.set_level(self._level)
+        for name in self._agents:
+            self._add_links(name)
+        self._place_links(set(self._agents))
+        self._restore()
+        self._settle()
+
+    def _restore(self) -> None:
+        """Put what is not of the file back onto new items."""
+        for name, item in self._agents.items():
+            if name in self._problems:
+                item.set_problem(self._problems[name])
+            if name in self._selection or name == self._current:
+                item.set_marks(selected=name in self._selection, current=name == self._current)
+        for name in self._overlay.agents:
+            self._show_agent(name)
+        for link in self._each_link():
+            link.refresh()
+        self.show_link_runs()
+
+    def _change(self, agent: AgentSpec) -> None:
+        item = self._agents[agent.name]
+        before, content = item.content, card_content(self._spec, agent)
+        item.set_content(content)
+        self._show_agent(agent.name)
+        if before.ports != content.ports:
+            for link in [link for link in self.links_of(agent.name) if link.source == agent.name]:
+                self._remove_link(link)
+            self._add_links(agent.name)
+            for link in self.links_of(agent.name):
+                self._place_link(link)
+                link.refresh()
+            self.show_link_runs()
+
+    def _add_links(self, source: str) -> None:
+        for index, port in enumerate(self._agents[source].content.ports):
+            if port.target is None or port.target not in self._agents:
+                continue
+            link = LinkPicture(source, index, port)
+            if self._level is Level.BOXES:
+                link.line.setVisible(False)
+            self.addItem(link.line)
+            link.show_pill(self._level is Level.FULL)
+            self._links.setdefault(source, []).append(link)
+            if port.target != source:
+                self._links.setdefault(port.target, []).append(link)
+
+    def _remove_link(self, link: LinkPicture) -> None:
+        for part in link.items():
+            self.removeItem(part)
+        for name in {link.source, link.port.target}:
+            if name in self._links:
+                self._links[name].remove(link)
+
+    def _place_links(self, names: set[str]) -> None:
+        seen: set[int] = set()
+        for name in names:
+            for link in self._links.get(name, ()):
+                if id(link) not in seen:
+                    seen.add(id(link))
+                    self._place_link(link)
+
+    def _place_link(self, link: LinkPicture) -> None:
+        source, target = self._agents[link.source], self._agents[link.port.target or ""]
+        start, end = source.out_port(link.index), target.in_port()
+        top = None
+        if goes_back(start, end):
+            others = (item.card_rect() for item in self._agents.values())
+            top = loop_top(start, end, (source.y(), target.y()), others)
+        was_loop = link.is_loop
+        link.place(start, end, top)
+        if was_loop is not link.is_loop:
+            link.refresh()
+
+    def _settle(self) -> None:
+        extent = self.extent()
+        self.setSceneRect(extent.adjusted(-ROOM, -ROOM, ROOM, ROOM))
+        if self._level is Level.BOXES:
+            self._rebuild_overview()
+        self.extent_changed.emit()
+
+    # -- selection --------------------------------------------------------------------------------------------------
+
+    def set_selection(self, names: Iterable[str], current: str) -> None:
+        """Mark the selected agents and the one that has the keyboard."""
+        before = self._selection | {self._current}
+        self._selection, self._current = frozenset(names), current
+        for name in before | self._selection | {current}:
+            item = self._agents.get(name)
+            if item is not None:
+                item.set_marks(selected=name in self._selection, current=name == current)
+        if self._level is Level.BOXES:
+            self._rebuild_overview()
+
+    def show_problems(self, problems: Sequence[Problem]) -> None:
+        """Mark agents that have faults; an error outweighs warnings."""
+        marks: dict[str, str] = {}
+        for problem in problems:
+            if problem.agent and marks.get(problem.agent) != "error":
+                marks[problem.agent] = problem.severity
+        for name in self._problems.keys() | marks.keys():
+            if name in self._agents:
+                self._agents[name].set_problem(marks.get(name, ""))
+        self._problems = marks
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+
+    def show_run_changes(self) -> None:
+        """Show what the run changed since the last call, and time going on."""
+        names, links = self._overlay.take_changes()
+        for name in names | set(self._overlay.running_agents()):
+            self._show_agent(name)
+        if links:
+            self.show_link_runs({source for source, _, _ in links})
+        if names and self._level is Level.BOXES:
+            self._rebuild_overview()
+
+    def show_link_runs(self, sources: Iterable[str] | None = None) -> None:
+        """Show on the links of some agents, or of all that ran, how many contexts went along."""
+        overlay = self._overlay
+        wanted = {source for source, _, _ in overlay.links} if sources is None else set(sources)
+        for name in wanted:
+            counts: dict[int, LinkRun] = {}
+            for (source, target, verdict), run in overlay.links.items():
+                index = self._port_index(name, target, verdict) if source == name else None
+                if index is not None:
+                    total = counts.setdefault(index, LinkRun())
+                    total.count += run.count
+                    total.flowing += run.flowing
+            for link in self.links_of(name):
+                if link.source == name:
+                    link.show_run(counts.get(link.index, LinkRun()))
+
+    def animate(self, seconds: float) -> None:
+        """Move what moves: spinners (1 s a turn), halos (1.6 s), dots (0.9 s along a link)."""
+        glow = abs(2.0 * ((seconds / 1.6) % 1.0) - 1.0)
+        for name in self._overlay.running_agents():
+            if name in self._agents:
+                self._agents[name].animate(seconds % 1.0, 0.35 + 0.65 * glow)
+        for link in self._each_link():
+            if link.dots:
+                link.advance((seconds / 0.9) % 1.0)
+
+    def _show_agent(self, name: str) -> None:
+        item = self._agents.get(name)
+        if item is not None:
+            run = self._overlay.agent(name)
+            item.show_run(run, self._overlay.elapsed(run))
+
+    def _port_index(self, source: str, target: str | None, verdict: bool | None) -> int | None:
+        """Which of an agent's ports a context took; the verdict tells ports with the same target apart."""
+        item = self._agents.get(source)
+        ports = item.content.ports if item is not None else ()
+        matches = [index for index, port in enumerate(ports) if port.target == target]
+        if verdict is False:
+            matches.sort(key=lambda index: not ports[index].is_feedback)
+        return matches[0] if matches else None
+
+    # -- level of detail --------------------------------------------------------------------------------------------
+
+    def set_level(self, level: Level) -> None:
+        """Draw cards, titles or boxes."""
+        if level is self._level:
+            return
+        before, self._level = self._level, level
+        if Level.BOXES in (before, level):
+            self._show_items(level is not Level.BOXES)
+        if level is Level.BOXES:
+            self._rebuild_overview()
+            return
+        for item in self._agents.values():
+            item.set_level(level)
+        for link in self._each_link():
+            link.show_pill(level is Level.FULL)
+        self._place_links(set(self._agents))
+
+    def refresh(self) -> None:
+        """Paint everything in the present colours."""
+        for item in self._agents.values():
+            item.refresh()
+        for link in self._each_link():
+            link.refresh()
+        self._overview.update()
+
+    def _show_items(self, shown: bool) -> None:
+        self._overview.setVisible(not shown)
+        for item in self._agents.values():
+            item.setVisible(shown)
+        for link in self._each_link():
+            link.line.setVisible(shown)
+            link.show_pill(shown)
+
+    def _rebuild_overview(self) -> None:
+        lines = []
+        for link in self._each_link():
+            source, target = self._agents[link.source], self._agents[link.port.target or ""]
+            start = QPointF(source.x() + CARD_WIDTH, source.y() + source.content.body_height / 2)
+            end = QPointF(target.x(), target.y() + target.content.body_height / 2)
+            lines.append(QLineF(start, end))
+        self._overview.rebuild(self._agents.values(), lines, self.extent())
+
+    def _each_link(self) -> Iterable[LinkPicture]:
+        for name, links in self._links.items():
+            for link in links:
+                if link.source == name:
+                    yield link
+
+
+def _marks(spec: FlowSpec) -> tuple[object, object]:
+    return spec.editor.breakpoints, spec.editor.disabled
