@@ -21,4 +21,6 @@ def read_bytes(package: str, *parts: str) -> bytes:
 
 def names(package: str, *parts: str, suffix: str) -> list[str]:
     """Sorted names, without the suffix, of the files in a bundled folder."""
-    return sorted(item.name.removesuffix(suffix) for item in entry(package, *parts).iterdir() if item.name.endswith(suffix))
+    return sorted(
+        item.name.removesuffix(suffix) for item in entry(package, *parts).iterdir() if item.name.endswith(suffix)
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -67,7 +67,7 @@ class Completion:
     finish_reason: FinishReason = FinishReason.DONE
     finish_raw: str = ""
     """The finish reason as the wire spelled it."""
-    statistics: CompletionStatistics = CompletionStatistics(requests=0)
+    statistics: CompletionStatistics = field(default_factory=lambda: CompletionStatistics(requests=0))
     refusal: str = ""
     """What the model said instead of an answer, when it refused."""
     no_answer: bool = False

@@ -70,7 +70,9 @@ class Conversation:
         """Drop the last two turns when there are at least two."""
         return Conversation(self.turns[:-2]) if len(self.turns) >= 2 else self
 
-    def add_tool_round(self, text: str, calls: Sequence[ToolCall], results: Sequence[tuple[str, str]]) -> "Conversation":
+    def add_tool_round(
+        self, text: str, calls: Sequence[ToolCall], results: Sequence[tuple[str, str]]
+    ) -> "Conversation":
         """Append an assistant turn with calls, then one TOOL turn per result (call id, output)."""
         answer = Turn(role=Role.ASSISTANT, text=text, tool_calls=tuple(calls))
         outputs = tuple(Turn(role=Role.TOOL, text=output, tool_call_id=call_id) for call_id, output in results)

@@ -146,6 +146,11 @@ class EmbeddedServer:
         return self._status
 
     @property
+    def endpoint(self) -> Endpoint | None:
+        """How to reach the server; None while it is not ready."""
+        return self._endpoint if self.state == ServerState.READY else None
+
+    @property
     def log(self) -> list[str]:
         """The last 50 lines the child wrote."""
         return list(self._log)

@@ -62,7 +62,13 @@ class RequestError(EngineError):
     """Whether the same request may succeed later (class transient, throttled or loading)."""
 
     def __init__(
-        self, message: str, *, hint: str = "", facts: Mapping[str, str] | None = None, partial: str = "", partial_reasoning: str = ""
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        facts: Mapping[str, str] | None = None,
+        partial: str = "",
+        partial_reasoning: str = "",
     ) -> None:
         super().__init__(message, hint=hint, facts=facts)
         self.partial = partial
@@ -91,7 +97,14 @@ class RequestRejected(RequestError):
     """A remaining 4xx: the request is wrong, not the server."""
 
     def __init__(
-        self, message: str, *, status: int, hint: str = "", facts: Mapping[str, str] | None = None, partial: str = "", partial_reasoning: str = ""
+        self,
+        message: str,
+        *,
+        status: int,
+        hint: str = "",
+        facts: Mapping[str, str] | None = None,
+        partial: str = "",
+        partial_reasoning: str = "",
     ) -> None:
         super().__init__(message, hint=hint, facts=facts, partial=partial, partial_reasoning=partial_reasoning)
         self.status = status

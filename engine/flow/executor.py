@@ -446,6 +446,7 @@ class Walk:
         return profile, ref.label if isinstance(ref, Category) else profile.category
 
     def known_profiles(self) -> dict[str, str]:
+        """Agent → name of the profile that will answer, as far as that is known before the run."""
         known: dict[str, str] = {}
         for agent in self._flow.agents:
             if agent.type is not AgentType.PROCESSING_ONLY:

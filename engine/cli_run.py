@@ -1,0 +1,339 @@
+"""`workbench run`: a flow on the command line, as text, as one JSON document, or as events."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.cli_text import Terminal, cost_text, harmless
+from engine.completion import Phase
+from engine.engine import Engine
+from engine.errors import FlowInvalid
+from engine.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    BranchFailed,
+    ChunkReceived,
+    CompletionFinished,
+    PhaseChanged,
+    Retrying,
+    RunFinished,
+    RunResult,
+    SplitStarted,
+    Statistics,
+    Warned,
+    event_json,
+)
+from engine.flow.flow_build import build_flow
+from engine.flow.flow_check import check_flow
+from engine.flow.flow_file import LoadedFlow, flow_text
+from engine.flow.flow_inputs import inputs_context
+from engine.run_history import RecordedRun
+from engine.statistics import per_second_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the options of the command said."""
+
+    values: Mapping[str, object]
+    mapping: Mapping[str, str]
+    profile: str | None
+    stream: bool
+    output: str
+    """`text`, `json` or `events`."""
+
+
+async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, terminal: Terminal) -> int:
+    """Run a flow and print it; the exit status: 0, or 1 when it failed, was stopped or met its budget."""
+    async with engine:
+        profiles = engine.profiles.with_map(options.mapping)
+        if options.profile:
+            profiles = profiles.with_profile(options.profile)
+        for problem in loaded.problems:
+            terminal.note(str(problem))
+        problems = check_flow(loaded.spec, profiles=profiles.names(), categories=profiles.categories())
+        errors = [problem for problem in problems if problem.severity == "error"]
+        if errors:
+            raise FlowInvalid("The flow cannot run.", problems=errors, hint="\n  ".join(str(error) for error in errors))
+        flow = build_flow(loaded.spec)
+        context = inputs_context(loaded.spec, options.values)
+        writer: _Writer = {"json": _Json, "events": _Events}.get(options.output, _Text)(terminal, options)
+        async with engine.run(flow, context, profiles=profiles, flow_text=flow_text(loaded.spec)) as run:
+            async for event in run:
+                writer.apply(event)
+        return writer.status()
+
+
+def show_recorded(recorded: RecordedRun, terminal: Terminal) -> None:
+    """Print the answers, trace and statistics of a recorded run."""
+    finished = next((event for event in recorded.events if isinstance(event, RunFinished)), None)
+    terminal.result(f"{recorded.row.flow}: {recorded.row.status}")
+    for event in recorded.events:
+        if isinstance(event, CompletionFinished):
+            terminal.result(f"\n{_place(event)}")
+            terminal.result(harmless(event.content))
+        elif isinstance(event, BranchFailed):
+            terminal.result(f"\n{_place(event)}: {event.error.message}")
+    if finished is not None:
+        terminal.result("")
+        for line in summary_lines(finished):
+            terminal.result(line)
+
+
+class _Writer:
+    """Base of the three forms of output."""
+
+    def __init__(self, terminal: Terminal, options: RunOptions) -> None:
+        self.terminal = terminal
+        self.options = options
+        self.finished: RunFinished | None = None
+        self.run_id = ""
+        self.warnings: list[str] = []
+
+    def apply(self, event: AnyEvent) -> None:
+        """Take in one event."""
+        self.run_id = event.run_id
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+        if isinstance(event, RunFinished):
+            self.finished = event
+
+    def status(self) -> int:
+        """The exit status."""
+        return 0 if self.finished is not None and self.finished.status == "finished" else 1
+
+
+class _Events(_Writer):
+    """One JSON event per line."""
+
+    def apply(self, event: AnyEvent) -> None:
+        """Print the event."""
+        super().apply(event)
+        self.terminal.result(event_json(event).decode())
+
+
+class _Json(_Writer):
+    """Exactly one document, at the end."""
+
+    def apply(self, event: AnyEvent) -> None:
+        """Keep what the document needs, tell progress."""
+        super().apply(event)
+        note = progress_line(event)
+        if note:
+            self.terminal.note(note)
+        if isinstance(event, RunFinished):
+            self.terminal.result(run_json(event, self.warnings))
+
+
+@dataclass(slots=True)
+class _Words:
+    """What one branch has said that is not on the terminal yet."""
+
+    label: str
+    pieces: list[tuple[bool, str]]
+    """Whether it is thinking, and the text."""
+    figures: str = ""
+    """Set when the branch was answered."""
+
+
+class _Text(_Writer):
+    """The words as they arrive, then trace and statistics; or only the outputs."""
+
+    def __init__(self, terminal: Terminal, options: RunOptions) -> None:
+        super().__init__(terminal, options)
+        self._shown: tuple[int, str] | None = None
+        """(step, branch) whose words go straight to the terminal; those of other branches wait their turn."""
+        self._waiting: dict[tuple[int, str], _Words] = {}
+        self._thinking = False
+        self._color = sys.stdout.isatty()
+
+    def apply(self, event: AnyEvent) -> None:
+        """Show the event."""
+        super().apply(event)
+        if not self.options.stream:
+            note = progress_line(event)
+            if note:
+                self.terminal.note(note)
+        elif isinstance(event, ChunkReceived):
+            self._words(event).pieces += [(True, event.reasoning), (False, event.content)]
+            self._advance()
+        elif isinstance(event, CompletionFinished):
+            self._words(event).figures = _figures(event)
+            self._advance()
+        elif isinstance(event, BranchFailed):
+            self._fail(event)
+        elif self._shown is None and (note := progress_line(event)):
+            self.terminal.note(note)
+        if isinstance(event, RunFinished):
+            self._finish(event)
+
+    def _words(self, event: AnyEvent) -> _Words:
+        key = (event.step, event.branch)
+        return self._waiting.setdefault(key, _Words(_place(event), []))
+
+    def _advance(self) -> None:
+        """Print what the branch in front has; when it is done, go on with the next that waits."""
+        while self._waiting:
+            if self._shown is None:
+                self._shown = next(iter(self._waiting))
+                self.terminal.result(self._styled("1", f"▸ {self._waiting[self._shown].label}"))
+            words = self._waiting.get(self._shown)
+            if words is None:
+                return
+            self._write(words.pieces)
+            words.pieces = []
+            if not words.figures:
+                return
+            self.terminal.result(f"\n{self._styled('2', words.figures)}\n")
+            self._leave()
+
+    def _fail(self, event: BranchFailed) -> None:
+        key = (event.step, event.branch)
+        if self._shown == key:
+            self.terminal.result("")
+            self._leave()
+        else:
+            self._waiting.pop(key, None)
+        self.terminal.error(f"✗ {_place(event)}: {event.error.message} {event.error.hint}".rstrip())
+        self._advance()
+
+    def _leave(self) -> None:
+        if self._shown is not None:
+            self._waiting.pop(self._shown, None)
+        self._shown = None
+        self._thinking = False
+
+    def _write(self, pieces: list[tuple[bool, str]]) -> None:
+        for thinking, text in pieces:
+            if not text:
+                continue
+            if self._thinking and not thinking:
+                self.terminal.result("")
+            self._thinking = thinking
+            self.terminal.result(self._styled("2", harmless(text)) if thinking else harmless(text), end="")
+
+    def _styled(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
+
+    def _finish(self, event: RunFinished) -> None:
+        if not self.options.stream or event.status != "finished":
+            for key, values in event.outputs.items():
+                head = f"{key}:\n" if len(event.outputs) > 1 else ""
+                self.terminal.result(head + "\n".join(harmless(str(value)) for value in values))
+        for result in event.results:
+            if result.error is not None and not self.options.stream:
+                self.terminal.error(f"✗ {result.error_agent}: {result.error.message} {result.error.hint}".rstrip())
+        for line in summary_lines(event):
+            self.terminal.note(line)
+
+
+def progress_line(event: AnyEvent) -> str:
+    """A plain line about an event, empty when it is not worth one."""
+    match event:
+        case AgentStarted(splits=splits) if splits > 1:
+            return f"{event.agent}: {splits} branches"
+        case SplitStarted():
+            return ""
+        case PhaseChanged(phase=Phase.LOADING_MODEL):
+            return "loading the model"
+        case Retrying():
+            return (
+                f"{_place(event)}: {event.reason}; attempt {event.attempt} of {event.attempts} in {event.delay:.1f} s"
+            )
+        case CompletionFinished():
+            return f"{_place(event)}: {_figures(event)}"
+        case BranchFailed():
+            return f"{_place(event)}: failed: {event.error.message}"
+        case Warned():
+            return f"warning: {event.message}"
+        case AgentFinished() | _:
+            return ""
+
+
+def summary_lines(event: RunFinished) -> list[str]:
+    """Trace of each result, then the statistics line."""
+    lines = [f"trace       {result.trace}" for result in event.results]
+    figures = event.statistics
+    tps = _tps(figures)
+    lines.append(
+        f"statistics  {event.status}: {figures.requests} requests, {figures.in_tokens} tokens in"
+        f" (+{figures.cached_in_tokens} cached), {figures.out_tokens} out (+{figures.reasoning_out_tokens} reasoning),"
+        f" {figures.effective_seconds:.1f} s, {tps['out_tps']} tok/s,"
+        f" {cost_text(figures.cost, figures.provenance)}"
+    )
+    if event.reason:
+        lines.append(f"reason      {event.reason}")
+    return lines
+
+
+_JSON = msgspec.json.Encoder(decimal_format="number")
+
+
+def run_json(event: RunFinished, warnings: list[str]) -> str:
+    """The document of `run --json` (docs/cli.md)."""
+    figures = event.statistics
+    document = {
+        "run_id": event.run_id,
+        "status": event.status,
+        "outputs": event.outputs,
+        "results": [_result_json(result) for result in event.results],
+        "statistics": {
+            "requests": figures.requests,
+            "cached_prompts": figures.cached_prompts,
+            "in_tokens": figures.in_tokens,
+            "cached_in_tokens": figures.cached_in_tokens,
+            "out_tokens": figures.out_tokens,
+            "reasoning_out_tokens": figures.reasoning_out_tokens,
+            "request_seconds": round(figures.seconds, 3),
+            "effective_seconds": round(figures.effective_seconds, 3),
+            **{key: float(text) for key, text in _tps(figures).items()},
+            "cost": figures.cost,
+            "cost_provenance": figures.provenance,
+        },
+        "agents": [
+            {
+                "name": name,
+                "requests": agent.requests,
+                "in_tokens": agent.in_tokens,
+                "out_tokens": agent.out_tokens,
+                "seconds": round(agent.seconds, 3),
+                "cost": agent.cost,
+            }
+            for name, agent in event.agents.items()
+        ],
+        "warnings": warnings,
+    }
+    return msgspec.json.format(_JSON.encode(document), indent=2).decode()
+
+
+def _result_json(result: RunResult) -> dict[str, object]:
+    error = None
+    if result.error is not None:
+        error = {"type": result.error.type, "agent": result.error_agent, "message": result.error.message}
+    return {"trace": result.trace, "context": result.context, "error": error}
+
+
+def _tps(figures: Statistics) -> dict[str, str]:
+    milliseconds = round(figures.effective_seconds * 1000)
+    out = figures.out_tokens + figures.reasoning_out_tokens
+    return {
+        "tps": per_second_text(figures.in_tokens + out, milliseconds),
+        "out_tps": per_second_text(out, milliseconds),
+    }
+
+
+def _place(event: AnyEvent) -> str:
+    return f"{event.agent} {event.branch}".rstrip()
+
+
+def _figures(event: CompletionFinished) -> str:
+    figures = event.statistics
+    sign = "~" if figures.estimated else ""
+    reasoning = f" (+{figures.reasoning_out_tokens} reasoning)" if figures.reasoning_out_tokens else ""
+    return (
+        f"{figures.seconds:.1f} s, {sign}{figures.in_tokens + figures.cached_in_tokens} → {sign}{figures.out_tokens}"
+        f"{reasoning} tokens, {cost_text(figures.cost, figures.provenance)}"
+    )

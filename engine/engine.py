@@ -1,0 +1,341 @@
+"""The engine: owns profiles, connections, the embedded server and the history; completes prompts and runs flows."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from engine.clients import client_for
+from engine.clients.base import ChatRequest
+from engine.clients.llama_server import detokenize, tokenize
+from engine.clients.recovery import CompletionStream, Requests
+from engine.clients.transport import Transport
+from engine.completion import Chunk, Completion, Phase, Stream
+from engine.conversation import Conversation
+from engine.embedded_server import EmbeddedServer, ServerState
+from engine.errors import EngineError, LocalModelError
+from engine.events import AnyEvent, RunFinished
+from engine.flow.context import Context
+from engine.flow.event_buffer import EventBuffer
+from engine.flow.executor import Walk
+from engine.flow.flow import Flow, Limits
+from engine.folders import Folders, data_folders
+from engine.profile import ModelProfile, Overrides, ProfileRef
+from engine.profile_store import ProfileStore
+from engine.run_history import RunHistory
+from engine.tokenizers import TokenCount, Tokenizers
+
+logger = logging.getLogger(__name__)
+
+EVENTS_AHEAD = 256
+"""Events a run may be ahead of who reads them; then its sockets wait."""
+
+
+class Engine:
+    """Runs flows and completes prompts. Use it as `async with Engine() as engine:`; leaving ends all it started."""
+
+    def __init__(
+        self,
+        *,
+        profiles: ProfileStore | None = None,
+        server: EmbeddedServer | None = None,
+        history: RunHistory | None = None,
+        offline: bool = False,
+    ) -> None:
+        """Put the parts together.
+
+        Args:
+            profiles: missing = the bundled ones and those in the data folder.
+            server: the embedded server; missing = one in the data folder, started when a profile needs it.
+            history: where runs are recorded; missing = not recorded.
+            offline: refuse every connection that leaves this machine.
+        """
+        folders = data_folders()
+        self.profiles = profiles or ProfileStore(folders.profiles)
+        self.server = server or EmbeddedServer(data_dir=folders.root)
+        self.history = history
+        self._transport = Transport(offline=offline)
+        self._requests = Requests(self._transport)
+        self._tokenizers = Tokenizers(self._server_tokens, self._server_text)
+
+    @classmethod
+    def on_folders(
+        cls, folders: Folders, *, offline: bool = False, model_file: Path | None = None, port: int = 0
+    ) -> "Engine":
+        """An engine on a data folder, with history; `model_file` and `port` are for the embedded server."""
+        return cls(
+            profiles=ProfileStore(folders.profiles),
+            server=EmbeddedServer(data_dir=folders.root, model_file=model_file, port=port),
+            history=RunHistory(folders.history),
+            offline=offline,
+        )
+
+    async def __aenter__(self) -> "Engine":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close connections, stop the embedded server, write what the history still holds."""
+        for part in (self._transport.aclose(), self.server.stop(), self._close_history()):
+            try:
+                await part
+            except (EngineError, OSError):
+                # The other parts must still be closed; the history tells its own faults.
+                logger.exception("Closing failed")
+
+    async def _close_history(self) -> None:
+        if self.history is not None:
+            await self.history.close()
+
+    @property
+    def offline(self) -> bool:
+        """Whether connections that leave this machine are refused."""
+        return self._transport.offline
+
+    @offline.setter
+    def offline(self, locked: bool) -> None:
+        self._transport.offline = locked
+
+    # -- completions --------------------------------------------------------------------------------------------------
+
+    def resolve(self, profile: ProfileRef) -> ModelProfile:
+        """Find a profile by itself, its name or its category; raises ProfileNotFound or ProfileInvalid."""
+        return self.profiles.resolve(profile)
+
+    async def complete(
+        self, profile: ProfileRef, conversation: Conversation | str, *, overrides: Overrides | None = None
+    ) -> Completion:
+        """Ask for a completion and wait for the whole of it; raises RequestError and its kin."""
+        async with self.stream(profile, conversation, overrides=overrides) as stream:
+            async for _ in stream:
+                pass
+            return stream.completion
+
+    def stream(
+        self,
+        profile: ProfileRef,
+        conversation: Conversation | str,
+        *,
+        overrides: Overrides | None = None,
+        skip_cache: bool = False,
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Ask for a completion and iterate its chunks; leaving early cancels it and frees the server.
+
+        A text is one user turn. Iterating raises RequestError and its kin, entering raises ProfileError.
+        """
+        return self._stream(self.resolve(profile), conversation, overrides)
+
+    @asynccontextmanager
+    async def _stream(
+        self, profile: ModelProfile, conversation: Conversation | str, overrides: Overrides | None
+    ) -> AsyncIterator[Stream]:
+        turns = Conversation.create("", conversation) if isinstance(conversation, str) else conversation
+        request = ChatRequest.create(profile, turns, overrides)
+        if request.profile.embedded:
+            async with EmbeddedStream(self, request) as embedded:
+                yield embedded
+        else:
+            async with await self.send(request) as stream:
+                yield stream
+
+    async def send(self, request: ChatRequest) -> CompletionStream:
+        """The stream of a request whose address is known; nothing is sent before it is iterated."""
+        profile = request.profile
+        await self._tokenizers.load(profile)
+        client = client_for(profile)
+        return self._requests.stream(
+            client, request, count=lambda text: self._tokenizers.count_now(profile, text).tokens
+        )
+
+    async def _server_tokens(self, profile: ModelProfile, text: str) -> list[int]:
+        return await tokenize(self._transport, self._reached(profile), text)
+
+    async def _server_text(self, profile: ModelProfile, tokens: Sequence[int]) -> str:
+        return await detokenize(self._transport, self._reached(profile), tokens)
+
+    def _reached(self, profile: ModelProfile) -> ModelProfile:
+        """The profile with an address; counting does not start a server."""
+        if not profile.embedded:
+            return profile
+        endpoint = self.server.endpoint
+        if endpoint is None:
+            raise LocalModelError("The embedded server does not run.", hint="Start it to count exactly.")
+        return replace(profile, url=endpoint.url, api_key=endpoint.api_key)
+
+    async def count_tokens(self, profile: ProfileRef, text: str) -> TokenCount:
+        """Count a text as the profile's model would; `approximate` when that is not known exactly."""
+        return await self._tokenizers.count(self.resolve(profile), text)
+
+    # -- flows --------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def run(
+        self,
+        flow: Flow,
+        context: Context,
+        *,
+        start: str | None = None,
+        limits: Limits | None = None,
+        profiles: ProfileStore | None = None,
+        flow_text: str = "",
+    ) -> AsyncIterator["Run"]:
+        """Run a flow; iterate the events, then read `contexts`. Leaving the block early stops the run.
+
+        Args:
+            start: the agent to begin with; missing = the flow's own.
+            limits: stricter limits than the flow's.
+            profiles: a view of the profiles for this run (`ProfileStore.with_map`, `with_profile`).
+            flow_text: the flow as a file, for the record.
+
+        Raises FlowInvalid for a flow that cannot run. Errors of branches travel as events and stand on their contexts.
+        """
+        run = Run(flow, context, _Completer(self, profiles or self.profiles), self.history, start, limits)
+        await run.begin(flow_text)
+        try:
+            yield run
+        finally:
+            await run.close()
+
+
+class Run:
+    """A run under way: iterate its events; they end when the run does."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        context: Context,
+        completer: "_Completer",
+        history: RunHistory | None,
+        start: str | None,
+        limits: Limits | None,
+    ) -> None:
+        self.id = secrets.token_hex(6)
+        self._flow = flow
+        self._inputs = context.values_copy()
+        self._completer = completer
+        self._history = history
+        self._events = EventBuffer(EVENTS_AHEAD)
+        self._walk = Walk(flow, context, completer, run_id=self.id, emit=self._emit, start=start, limits=limits)
+        self._task: asyncio.Task[None] | None = None
+        self._finished: RunFinished | None = None
+
+    @property
+    def contexts(self) -> list[Context]:
+        """The contexts that ended, in branch order, then those with an error."""
+        return self._walk.contexts
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """The last event, once it has happened."""
+        return self._finished
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        return self._events
+
+    def stop(self) -> None:
+        """Cancel every request at once and keep what came; the last events follow, with the status `stopped`."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def begin(self, flow_text: str) -> None:
+        """Record the run, then set it going."""
+        if self._history is not None:
+            # A disk that fails does not keep a run from happening; the history tells it by itself.
+            await self._history.begin(self.id, self._flow.name, flow_text, self._inputs, self._walk.known_profiles())
+        self._task = asyncio.create_task(self._work())
+
+    async def close(self) -> None:
+        """Stop if it still runs, and wait until all its connections are closed and its end is recorded."""
+        self._events.abandon()
+        task = self._task
+        if task is None:
+            return
+        if not task.done():
+            task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            raise fault
+
+    async def _work(self) -> None:
+        try:
+            await self._walk.run()
+        except asyncio.CancelledError:
+            # Not passed on: this task is the run's own, and whoever reads it gets a last event all the same.
+            self._emit(self._walk.finished("stopped"))
+        finally:
+            self._events.close()
+
+    def _emit(self, event: AnyEvent) -> Awaitable[None] | None:
+        if isinstance(event, RunFinished):
+            self._finished = event
+        if self._history is not None:
+            self._history.record(event)
+        return self._events.put(event)
+
+
+class _Completer:
+    """The engine as a flow sees it, with the profiles of one run."""
+
+    def __init__(self, engine: Engine, profiles: ProfileStore) -> None:
+        self._engine = engine
+        self._profiles = profiles
+
+    def resolve(self, profile: ProfileRef) -> ModelProfile:
+        return self._profiles.resolve(profile)
+
+    def stream(
+        self,
+        profile: ProfileRef,
+        conversation: Conversation,
+        *,
+        overrides: Overrides | None = None,
+        skip_cache: bool = False,
+    ) -> AbstractAsyncContextManager[Stream]:
+        return self._engine.stream(self.resolve(profile), conversation, overrides=overrides, skip_cache=skip_cache)
+
+
+class EmbeddedStream:
+    """A completion of the embedded server, which is started first when it does not run."""
+
+    def __init__(self, engine: Engine, request: ChatRequest) -> None:
+        self._engine = engine
+        self._request = request
+        self._inner: CompletionStream | None = None
+        self._chunks = self._run()
+
+    async def __aenter__(self) -> "EmbeddedStream":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._chunks.aclose()
+
+    def __aiter__(self) -> AsyncIterator[Chunk]:
+        return self._chunks
+
+    @property
+    def completion(self) -> Completion:
+        """The whole answer; raises RuntimeError before the stream is exhausted."""
+        if self._inner is None:
+            raise RuntimeError("the stream is not exhausted")
+        return self._inner.completion
+
+    async def _run(self) -> AsyncGenerator[Chunk, None]:
+        server = self._engine.server
+        if server.state != ServerState.READY:
+            yield Chunk(phase=Phase.LOADING_MODEL)
+        endpoint = await server.ensure()
+        profile = replace(self._request.profile, url=endpoint.url, api_key=endpoint.api_key)
+        async with await self._engine.send(replace(self._request, profile=profile)) as inner:
+            self._inner = inner
+            async for chunk in inner:
+                yield chunk
