@@ -331,7 +331,8 @@ class CompletionStream:
                 self._wire = wire.changed({name: None, **renamed})
                 instead = f"with {other}" if renamed else "without it"
                 self.warnings.append(
-                    f"The server refuses {name}; the request was repeated {instead}. {ADAPTABLE[name]} in the profile {self._request.profile.name} avoids this."
+                    f"The server refuses {name}; the request was repeated {instead}. "
+                    f"{ADAPTABLE[name]} in the profile {self._request.profile.name} avoids this."
                 )
                 log.warning("%s", self.warnings[-1])
                 return True

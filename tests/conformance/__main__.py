@@ -1,15 +1,16 @@
-"""Command line: prints each failure with expected and actual, closes with `N passed, N failed`, exits with 1 on failures."""
+"""Command line: prints each failure, closes with `N passed, N failed`, exits with 1 when something failed."""
 
 import argparse
 import asyncio
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from tests.conformance.cases import Case, Runner, differences
+from tests.conformance.wire import SUFFIX, fixture_at, run_fixture
 
 RUNNER_MODULES: tuple[str, ...] = ("statistics",)
 """Names of the modules here that have `KINDS`; a kind that none of them knows is a failure."""
@@ -64,7 +65,7 @@ async def run_case(case: Case, kinds: Mapping[str, Runner]) -> list[str]:
         actual = kinds[case.kind](case)
         if inspect.isawaitable(actual):
             actual = await actual
-    except Exception as error:  # noqa: BLE001 - whatever a runner raises is this case's failure, the others go on
+    except Exception as error:  # whatever a runner raises is this case's failure, the others go on
         return [f"raised {type(error).__name__}: {error}"]
     found = differences(case.expect, actual)
     return [*found, f"expected {_short(case.expect)}", f"actual   {_short(actual)}"] if found else []
@@ -74,16 +75,26 @@ def _short(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)[:2000]
 
 
+async def results(path: Path, kinds: Mapping[str, Runner]) -> AsyncIterator[tuple[str, list[str]]]:
+    """Name and problems of each thing to run in a file."""
+    if not path.name.endswith(SUFFIX):
+        for case in cases_of(path):
+            yield f"{path} {case.id}", await run_case(case, kinds)
+    elif (fixture := fixture_at(path)) is None:
+        yield str(path), ["its body is missing"]
+    elif fixture.runs:
+        yield str(path), await run_fixture(fixture)
+
+
 async def main(paths: list[Path]) -> int:
     """Run everything found; the exit status."""
     passed = failed = 0
     kinds = runners()
     for path in json_files(paths):
-        for case in cases_of(path):
-            problems = await run_case(case, kinds)
+        async for name, problems in results(path, kinds):
             passed, failed = passed + (not problems), failed + bool(problems)
             if problems:
-                print(f"FAILED {path} {case.id}", *problems, sep="\n    ")
+                print(f"FAILED {name}", *problems, sep="\n    ")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -1,8 +1,9 @@
 """One vector, and how an actual value is compared with the expected one.
 
-A runner module exposes `KINDS`: the kind of a vector → a function that takes the `Case` and returns the actual value in the
-shape of `case.expect`. Where the vector format has rules of its own (sets, placeholders such as `<correction>`), the runner
-fits its value to them, for instance by sorting, or by writing the placeholder where it is satisfied. An exception fails the case.
+A runner module exposes `KINDS`: the kind of a vector → a function that takes the `Case` and returns the actual value in
+the shape of `case.expect`. Where the vector format has rules of its own (sets, placeholders such as `<correction>`), the
+runner fits its value to them, for instance by sorting, or by writing the placeholder where it is satisfied. An exception
+fails the case.
 """
 
 import re
@@ -39,7 +40,7 @@ GENERATED_ID = re.compile(r"call_[0-9a-f]{24}")
 
 
 def differences(expected: object, actual: object, place: str = "$") -> list[str]:
-    """What differs as JSON: key order does not matter, 1 equals 1.0, true is no number, an `id` of `*` is any generated id."""
+    """What differs as JSON: key order is free, 1 equals 1.0, true is no number, an `id` of `*` is any generated id."""
     match expected, actual:
         case dict(), dict():
             return _map_differences(expected, actual, place)

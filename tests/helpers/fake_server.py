@@ -1,4 +1,7 @@
-"""A scripted model server on 127.0.0.1, in a thread of its own: it controls status, headers, bytes, pieces, delays, resets, stalls."""
+"""A scripted model server on 127.0.0.1, in a thread of its own.
+
+It controls status, headers, bytes, pieces, delays, resets and stalls.
+"""
 
 import asyncio
 import json
