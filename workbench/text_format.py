@@ -115,3 +115,8 @@ def _mark(match: re.Match[str], joiners: Set[int]) -> str:
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"
     return f"‹{NAMED_MARKS.get(found, f'U+{code:04X}')}›"
+
+
+def clean_text(text: str) -> str:
+    """Outside text for the clipboard: as it is, but what cannot be there (NUL, lone surrogates) becomes U+FFFD."""
+    return re.sub("[\x00\ud800-\udfff]", "\ufffd", text)

@@ -1,13 +1,40 @@
 """The run panel: tree of what ran on the left, its streams, prompts, trace and statistics on the right."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QSizePolicy,
+    QSplitter,
+    QStackedWidget,
+    QTabBar,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
-from engine.events import AnyEvent
+from engine.events import AnyEvent, ErrorInfo
+from workbench.run_panel.empty_place import EmptyPlace
+from workbench.run_panel.labels import Figures
+from workbench.run_panel.prompt_view import PromptView
 from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_state import Attempt, Branch
+from workbench.run_panel.run_tree import RunTree
+from workbench.run_panel.statistics_view import StatisticsView
+from workbench.run_panel.stream_page import StreamPage
+from workbench.run_panel.stream_text import PaneFlusher, View
+from workbench.run_panel.summary import summary_text
+from workbench.run_panel.trace_view import TraceView
+from workbench.text_format import clean_text, visible_text
+from workbench.theme import theme
+
+REFRESH_MILLISECONDS = 100
+"""How often clocks and figures move while a run is on."""
 
 
 @runtime_checkable
@@ -31,24 +58,183 @@ class RunPanel(QWidget):
     agent_selected = Signal(str)
     """The person chose a row of this agent."""
     title_changed = Signal(str)
-    """What runs and since when, for the dock's title bar."""
+    """What runs and since when."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.model = RunModel(self)
+        self.flusher = PaneFlusher(self)
+        self._flow = ""
+        self._title = ""
+        self._stopping = False
+        self._follow = True
+        self._extra: list[RunPage] = []
+        self._timer = QTimer(self)
+        self._timer.setInterval(REFRESH_MILLISECONDS)
+        self._timer.timeout.connect(self._refresh)
+        self.tree = RunTree(self.model, self)
+        self.stream = StreamPage(self.model, self.flusher, self)
+        self.prompt = PromptView(self)
+        self.trace = TraceView(self.model, self)
+        self.statistics = StatisticsView(self.model, self)
+        self.empty = EmptyPlace(self)
+        self._pages = QStackedWidget(self)
+        self._tabs = QTabBar(self)
+        self._build_tabs()
+        self._build_layout()
+        self._connect()
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def _build_tabs(self) -> None:
+        self._tabs.setProperty("flat", True)
+        self._tabs.setDrawBase(False)
+        self._tabs.setExpanding(False)
+        self._tabs.setUsesScrollButtons(True)
+        self._tabs.setAccessibleName(self.tr("Views of the run"))
+        pages = (
+            (self.tr("Stream"), self.stream),
+            (self.tr("Prompt"), self.prompt),
+            (self.tr("Trace"), self.trace),
+            (self.tr("Statistics"), self.statistics),
+        )
+        for name, page in pages:
+            self._tabs.addTab(name)
+            self._pages.addWidget(page)
+        self._tabs.currentChanged.connect(self._show_tab)
+
+    def _build_layout(self) -> None:
+        self._caption = Figures(11, 400, "text2", self)
+        self._caption.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        self._caption.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._copy = QToolButton(self)
+        self._copy.clicked.connect(self.copy_shown)
+        self._head = QWidget(self)
+        head = QHBoxLayout(self._head)
+        head.addWidget(self._tabs)
+        head.addWidget(self._caption, 1)
+        head.addWidget(self._view_buttons())
+        head.addWidget(self._copy)
+        right = QWidget(self)
+        column = QVBoxLayout(right)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(self._head)
+        column.addWidget(self._pages, 1)
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self._splitter.setHandleWidth(1)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.addWidget(self.tree)
+        self._splitter.addWidget(right)
+        self._splitter.setStretchFactor(1, 1)
+        self.tree.setMinimumWidth(theme.px(200))
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(self._splitter)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._stack)
+
+    def _view_buttons(self) -> QWidget:
+        self._views = QWidget(self)
+        row = QHBoxLayout(self._views)
+        row.setContentsMargins(1, 1, 1, 1)
+        row.setSpacing(0)
+        group = QButtonGroup(self)
+        self._view_button: dict[View, QToolButton] = {}
+        names = {
+            View.RENDERED: (self.tr("Rendered"), self.tr("Show the answer as formatted text")),
+            View.RAW: (self.tr("Raw"), self.tr("Show the answer exactly as it came")),
+            View.JSON: (self.tr("JSON"), self.tr("Lay the answer out as JSON")),
+        }
+        for view, (name, tip) in names.items():
+            button = QToolButton(self)
+            button.setText(name)
+            button.setToolTip(tip)
+            button.setAccessibleName(name)
+            button.setCheckable(True)
+            button.clicked.connect(lambda _checked, chosen=view: self.stream.choose_view(chosen))
+            group.addButton(button)
+            row.addWidget(button)
+            self._view_button[view] = button
+        return self._views
+
+    def _connect(self) -> None:
+        self.empty.run_requested.connect(self.run_requested)
+        self.stream.retry_requested.connect(self.retry_requested)
+        self.stream.profile_requested.connect(self.profile_requested)
+        self.stream.view_changed.connect(self._show_view)
+        self.stream.branch_chosen.connect(self._choose_branch)
+        self.trace.branch_chosen.connect(self._choose_branch)
+        self.trace.agent_chosen.connect(self._choose_agent)
+        self.tree.row_chosen.connect(self._row_chosen)
+        self.tree.selectionModel().currentChanged.connect(self._show_row)
+        self.model.run_started.connect(self._show_title)
+        self.model.step_started.connect(self._step_started)
+        self.model.branch_started.connect(self._branch_started)
+        self.model.branch_changed.connect(self.tree.rows.branch_changed)
+        self.model.branch_changed.connect(self._branch_changed)
+        self.model.attempt_started.connect(self._attempt_started)
+        self.model.text_arrived.connect(self.flusher.wake)
+        self.model.run_finished.connect(self._run_finished)
+        self.flusher.flushed.connect(self.model.take_fresh)
+
+    def add_page(self, name: str, page: QWidget) -> None:
+        """Add a tab that takes the run's events itself; `page` is a widget and a `RunPage`."""
+        if not isinstance(page, RunPage):
+            raise TypeError(f"{type(page).__name__} has no apply and clear")
+        self._extra.append(page)
+        self._tabs.addTab(name)
+        self._pages.addWidget(page)
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What runs and since when."""
+        return self._title
 
     def start(self, title: str) -> None:
         """Get ready for a new run of the flow `title`."""
+        self.clear()
+        self._stack.setCurrentWidget(self._splitter)
+        self._flow = title
+        self._show_title()
+        self._timer.start()
+
+    def clear(self) -> None:
+        """Forget the run; the place is empty again."""
+        self._timer.stop()
+        self._stopping = False
+        self._follow = True
         self.model.clear()
-        self.title_changed.emit(title)
+        self.tree.rows.reset()
+        for page in self._extra:
+            page.clear()
+        self.stream.show_nothing()
+        self.prompt.show_attempt(None)
+        self._flow = ""
+        self._show_title()
+        self._stack.setCurrentWidget(self.empty)
+        self._refresh_pages()
 
     def apply(self, event: AnyEvent) -> None:
         """Take the next event of the run."""
         self.model.apply(event)
+        for page in self._extra:
+            page.apply(event)
+
+    def stopping(self) -> None:
+        """Stop was asked for; the run ends as soon as its requests are closed."""
+        self._stopping = True
+        self._show_caption()
 
     def finish(self) -> None:
         """The run is over, whatever its last event was."""
         self.model.finish()
+        self._run_finished()
 
     def show_run(self, title: str, events: Iterable[AnyEvent]) -> None:
         """Show a recorded run."""
@@ -56,3 +242,199 @@ class RunPanel(QWidget):
         for event in events:
             self.apply(event)
         self.finish()
+
+    def show_error(self, error: ErrorInfo) -> None:
+        """Tell of an error that kept the run from starting, or ended it outside of its agents."""
+        self._stack.setCurrentWidget(self._splitter)
+        self._tabs.setCurrentIndex(0)
+        self.stream.show_error(error)
+
+    def summary_text(self) -> str:
+        """Answers, symbol traces and statistics as text."""
+        return summary_text(self.model)
+
+    def select_agent(self, name: str) -> None:
+        """Show the newest execution of an agent, if it ran."""
+        current = self.tree.current
+        step = self.model.last_step_of(name)
+        if step is None or (current is not None and current.agent == name):
+            return
+        row = self.tree.rows.step_row(step.number)
+        if row is not None:
+            self._follow = False
+            self.tree.choose(row)
+
+    # -- following the run ------------------------------------------------------------------------------------------
+
+    def _step_started(self, number: int) -> None:
+        row = self.tree.rows.step_row(number)
+        if self._follow and row is not None:
+            self.tree.choose(row)
+
+    def _branch_started(self, number: int, _path: str) -> None:
+        row = self.tree.current
+        if row is not None and row.step is not None and row.step.number == number:
+            self._show_current()
+
+    def _attempt_started(self, number: int, path: str, _attempt: int) -> None:
+        self._branch_changed(number, path)
+
+    def _branch_changed(self, number: int, path: str) -> None:
+        row = self.tree.current
+        shown = row.only_branch if row is not None else None
+        if shown is not None and (shown.step, shown.path) == (number, path):
+            self._show_current()
+        self.flusher.wake()
+
+    def _run_finished(self) -> None:
+        self._stopping = False
+        self._timer.stop()
+        self.tree.rows.figures_changed()
+        self.flusher.wake()
+        self._show_current()
+        self._show_caption()
+        self._refresh_pages()
+
+    def _refresh(self) -> None:
+        if not self.isVisible():
+            return
+        self.tree.rows.figures_changed()
+        self._refresh_pages()
+
+    def _refresh_pages(self) -> None:
+        page = self._pages.currentWidget()
+        if page is self.stream:
+            self.stream.refresh()
+        elif page is self.trace:
+            self.trace.refresh()
+        elif page is self.statistics:
+            self.statistics.refresh()
+
+    # -- choosing ---------------------------------------------------------------------------------------------------
+
+    def _row_chosen(self) -> None:
+        row = self.tree.current
+        if row is None:
+            return
+        newest = next(reversed(self.model.steps.values()), None)
+        self._follow = row.step is not None and row.step is newest
+        self.agent_selected.emit(row.agent)
+
+    def _choose_branch(self, number: int, path: str) -> None:
+        row = self.tree.rows.branch_row(number, path)
+        if row is not None:
+            self._follow = False
+            self.tree.choose(row)
+            self.agent_selected.emit(row.agent)
+
+    def _choose_agent(self, name: str) -> None:
+        self.select_agent(name)
+        self.agent_selected.emit(name)
+
+    def _show_row(self) -> None:
+        self._show_current()
+        self._refresh_pages()
+
+    def _shown(self) -> tuple[Branch | None, Attempt | None]:
+        """Branch and attempt of the current row; of an execution with several branches none."""
+        row = self.tree.current
+        if row is None:
+            return None, None
+        if row.attempt is not None and row.parent is not None:
+            return row.parent.only_branch, row.attempt
+        branch = row.only_branch
+        return branch, branch.attempt if branch is not None else None
+
+    def _show_current(self) -> None:
+        row = self.tree.current
+        branch, attempt = self._shown()
+        if branch is not None:
+            self.stream.show_branch(branch, attempt if row is not None and row.attempt is not None else None)
+        elif row is not None and row.step is not None:
+            self.stream.show_step(row.step)
+            first = next(iter(row.step.branches.values()), None)
+            attempt = first.attempt if first is not None else None
+        self.prompt.show_attempt(attempt)
+        self.trace.select(branch)
+        self._show_view()
+
+    def _show_tab(self, index: int) -> None:
+        self._pages.setCurrentIndex(index)
+        self._show_view()
+        self._refresh_pages()
+        self.flusher.wake()
+
+    # -- looks ------------------------------------------------------------------------------------------------------
+
+    def _show_title(self) -> None:
+        flow = visible_text(self._flow)
+        started = self.model.started
+        title = flow
+        if started is not None:
+            clock = datetime.fromtimestamp(started).astimezone().strftime("%H:%M:%S")
+            title = self.tr("%1, started %2").replace("%2", clock).replace("%1", flow)
+        if title != self._title:
+            self._title = title
+            self._show_caption()
+            self.title_changed.emit(title)
+
+    def _show_caption(self) -> None:
+        self._caption.setText(self.tr("stopping …") if self._stopping else self._title)
+
+    def _show_view(self) -> None:
+        self._views.setVisible(self._pages.currentWidget() is self.stream)
+        self._view_button[self.stream.view].setChecked(True)
+
+    def _restyle(self) -> None:
+        self._head.setFixedHeight(theme.px(36))
+        layout = self._head.layout()
+        if layout is not None:
+            layout.setContentsMargins(theme.px(4), 0, theme.px(8), 0)
+            layout.setSpacing(theme.px(8))
+        self._tabs.setFont(theme.font(12, 500))
+        self._copy.setIcon(theme.icon("copy", 16))
+        self._copy.setIconSize(QSize(theme.px(16), theme.px(16)))
+        self._copy.setToolTip(self.tr("Copy what is shown, whole"))
+        self._copy.setAccessibleName(self.tr("Copy"))
+        self._style_views()
+
+    def _style_views(self) -> None:
+        icons_only = self._head.width() < theme.px(760) or theme.zoom >= 1.4
+        icons = {View.RENDERED: "rendered", View.RAW: "raw", View.JSON: "json"}
+        style = Qt.ToolButtonStyle.ToolButtonIconOnly if icons_only else Qt.ToolButtonStyle.ToolButtonTextOnly
+        for view, button in self._view_button.items():
+            button.setFont(theme.font(12))
+            button.setToolButtonStyle(style)
+            button.setIcon(theme.icon(icons[view], 16))
+            button.setIconSize(QSize(theme.px(16), theme.px(16)))
+        self._views.setStyleSheet(
+            f".QWidget {{ border: 1px solid {theme.hex('line.strong')}; border-radius: 4px; }}"
+            f" QToolButton {{ padding: {theme.px(3)}px {theme.px(9)}px; }}"
+        )
+
+    def copy_shown(self) -> None:
+        """Put what the current tab shows on the clipboard, whole."""
+        page = self._pages.currentWidget()
+        if page is self.stream:
+            text = self.stream.full_text
+        elif page is self.prompt:
+            text = self.prompt.text
+        elif page is self.trace:
+            text = self.trace.text
+        else:
+            text = self.statistics.text
+        QGuiApplication.clipboard().setText(clean_text(text))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the tree its share, and buttons without words to a narrow panel."""
+        super().resizeEvent(event)
+        if not event.oldSize().isValid() or event.oldSize().width() <= 0:
+            tree = min(theme.px(350), max(theme.px(200), self.width() // 4))
+            self._splitter.setSizes([tree, self.width() - tree])
+        self._style_views()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up."""
+        super().showEvent(event)
+        self.flusher.wake()
+        self._refresh_pages()

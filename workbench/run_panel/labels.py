@@ -1,0 +1,132 @@
+"""Small parts of the panel's heads and rows: icons, figures, and how each state looks."""
+
+import html
+import time
+
+from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QWidget
+
+from workbench.run_panel.run_state import State
+from workbench.text_format import visible_text
+from workbench.theme import theme
+
+translate = QCoreApplication.translate
+
+STATE_LOOKS = {
+    State.QUEUED: ("pending", "muted"),
+    State.RUNNING: ("spinner", "run"),
+    State.ANSWERED: ("ok", "ok"),
+    State.DONE: ("ok", "ok"),
+    State.CACHED: ("cached", "text2"),
+    State.REJECTED: ("warning", "warn"),
+    State.NO_ANSWER: ("warning", "warn"),
+    State.CUT_OFF: ("cut-off", "warn"),
+    State.STOPPED: ("stop", "muted"),
+    State.FAILED: ("failed", "err"),
+}
+"""State → (icon, colour token)."""
+
+
+def state_look(state: State, warned: bool = False) -> tuple[str, str]:
+    """Icon and colour token of a state; one that got over trouble shows the warning."""
+    if warned and state is State.ANSWERED:
+        return STATE_LOOKS[State.REJECTED]
+    return STATE_LOOKS[state]
+
+
+def state_word(state: State) -> str:
+    """The state in a word of the window's language."""
+    words = {
+        State.QUEUED: translate("RunPanel", "Queued"),
+        State.RUNNING: translate("RunPanel", "Running"),
+        State.ANSWERED: translate("RunPanel", "Answered"),
+        State.DONE: translate("RunPanel", "Done"),
+        State.CACHED: translate("RunPanel", "Cached"),
+        State.REJECTED: translate("RunPanel", "Not usable"),
+        State.NO_ANSWER: translate("RunPanel", "No answer"),
+        State.CUT_OFF: translate("RunPanel", "Cut off"),
+        State.STOPPED: translate("RunPanel", "Stopped"),
+        State.FAILED: translate("RunPanel", "Failed"),
+    }
+    return words[state]
+
+
+def plain_tip(text: str) -> str:
+    """A tip that shows outside text as it is, whatever it looks like."""
+    return f"<p style='white-space: pre-wrap'>{html.escape(visible_text(text))}</p>" if text else ""
+
+
+def paint_state_icon(painter: QPainter, icon: str, rect: QRectF, color: str) -> None:
+    """Draw an icon; the spinner turns once a second unless motion is reduced."""
+    if icon != "spinner" or theme.reduced_motion:
+        theme.paint_icon(painter, icon, rect, color)
+        return
+    pixmap = theme.pixmap(icon, rect.width() / theme.zoom, color, painter.device().devicePixelRatioF())
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+    painter.translate(rect.center())
+    painter.rotate(time.monotonic() % 1.0 * 360)
+    painter.drawPixmap(QRectF(-rect.width() / 2, -rect.height() / 2, rect.width(), rect.height()).toRect(), pixmap)
+    painter.restore()
+
+
+class IconLabel(QWidget):
+    """An icon at a design size that keeps sharp at any zoom; spins by being told an angle."""
+
+    def __init__(self, icon: str, color: str, size: int = 14, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._icon, self._color, self._size = icon, color, size
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        theme.changed.connect(self._resize)
+        self._resize()
+
+    def show_icon(self, icon: str, color: str) -> None:
+        """Change the picture."""
+        if (icon, color) != (self._icon, self._color):
+            self._icon, self._color = icon, color
+            self.update()
+
+    def _resize(self) -> None:
+        self.setFixedSize(QSize(theme.px(self._size), theme.px(self._size)))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the icon."""
+        painter = QPainter(self)
+        paint_state_icon(painter, self._icon, self.rect().toRectF(), self._color)
+
+
+class Figures(QLabel):
+    """Text of a head: one line of plain text, its own font size and colour, elided rather than widening its pane."""
+
+    def __init__(self, size: float, weight: int = 400, color: str = "muted", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._size, self._weight, self._color = size, weight, color
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def set_color(self, color: str) -> None:
+        """Take another colour token."""
+        if color != self._color:
+            self._color = color
+            self._restyle()
+
+    def _restyle(self) -> None:
+        self.setFont(theme.font(self._size, self._weight))
+        palette = self.palette()
+        palette.setColor(self.foregroundRole(), theme.color(self._color))
+        self.setPalette(palette)
+
+    def minimumSizeHint(self) -> QSize:
+        """Allow eliding."""
+        return QSize(theme.px(24), super().minimumSizeHint().height())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the text, elided at its end when there is no room."""
+        painter = QPainter(self)
+        painter.setFont(self.font())
+        painter.setPen(theme.color(self._color))
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), int(self.alignment() | Qt.TextFlag.TextSingleLine), text)

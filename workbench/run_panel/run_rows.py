@@ -1,0 +1,314 @@
+"""The rows of a run: agent executions, their branches, their attempts, with time, tokens and cost."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from PySide6.QtCore import QAbstractItemModel, QCoreApplication, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QColor, QFont
+
+from engine.statistics import CostProvenance
+from workbench.run_panel.labels import plain_tip, state_word
+from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_state import OPEN_STATES, Attempt, Branch, State, Step, total_statistics
+from workbench.run_panel.statistics_line import cost_of_attempt
+from workbench.text_format import cost_text, seconds_text, tokens_text, visible_text
+from workbench.theme import theme
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class Column(IntEnum):
+    """Columns of the tree."""
+
+    STEP = 0
+    TIME = 1
+    TOKENS = 2
+    COST = 3
+
+
+@dataclass(eq=False, slots=True)
+class Row:
+    """One line: an execution, a branch, an attempt, or an agent that has not begun."""
+
+    parent: "Row | None"
+    number: int = 0
+    step: Step | None = None
+    branch: Branch | None = None
+    attempt: Attempt | None = None
+    waiting: str = ""
+    """Name of an agent that has not begun."""
+    rows: list["Row"] = field(default_factory=list)
+
+    @property
+    def only_branch(self) -> Branch | None:
+        """The branch this line stands for, None for an execution with several."""
+        if self.branch is not None:
+            return self.branch
+        if self.step is not None and self.step.splits < 2 and len(self.step.branches) == 1:
+            return next(iter(self.step.branches.values()))
+        return None
+
+    @property
+    def state(self) -> State:
+        """State to show."""
+        if self.attempt is not None:
+            return self.attempt.state
+        if self.branch is not None:
+            return self.branch.state
+        return self.step.state if self.step is not None else State.QUEUED
+
+    @property
+    def warned(self) -> bool:
+        """Whether the line got over trouble."""
+        if self.attempt is not None:
+            return bool(self.attempt.retries)
+        part = self.branch or self.step
+        return part is not None and part.warned
+
+    @property
+    def agent(self) -> str:
+        """The agent this line belongs to."""
+        if self.step is not None:
+            return self.step.agent
+        return self.waiting or (self.parent.agent if self.parent is not None else "")
+
+    @property
+    def name(self) -> str:
+        """Text of the first column; a count stands first, so that eliding keeps it."""
+        if self.attempt is not None:
+            return QCoreApplication.translate("RunRows", "attempt %1").replace("%1", str(self.attempt.number))
+        if self.branch is not None:
+            return f"{self.branch.index}/{self.branch.count}  {self.branch.label}".rstrip()
+        if self.step is None:
+            return self.waiting
+        count = max(self.step.splits, len(self.step.branches))
+        return f"{self.step.finished_count}/{count}  {self.step.agent}" if count > 1 else self.step.agent
+
+
+class RunRows(QAbstractItemModel):
+    """The run as rows for a tree view."""
+
+    def __init__(self, run: RunModel, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._run = run
+        self._root = Row(None)
+        self._steps: dict[int, Row] = {}
+        self._branches: dict[tuple[int, str], Row] = {}
+        run.run_started.connect(self.reset)
+        run.step_started.connect(self._add_step)
+        run.branch_started.connect(self._add_branch)
+        run.attempt_started.connect(self._add_attempt)
+
+    def reset(self) -> None:
+        """Begin with the agents that are known to come."""
+        self.beginResetModel()
+        self._root = Row(None)
+        self._steps.clear()
+        self._branches.clear()
+        for name in self._run.profiles:
+            self._root.rows.append(Row(self._root, waiting=name))
+        self.endResetModel()
+
+    # -- growing ----------------------------------------------------------------------------------------------------
+
+    def _add_step(self, number: int) -> None:
+        step = self._run.steps[number]
+        place = len(self._steps)
+        self.beginInsertRows(QModelIndex(), place, place)
+        row = Row(self._root, place, step=step)
+        self._root.rows.insert(place, row)
+        self._steps[number] = row
+        self.endInsertRows()
+        for later in range(place + 1, len(self._root.rows)):
+            if self._root.rows[later].waiting == step.agent:
+                self.beginRemoveRows(QModelIndex(), later, later)
+                del self._root.rows[later]
+                self.endRemoveRows()
+                break
+
+    def _add_branch(self, number: int, path: str) -> None:
+        row = self._steps[number]
+        step = self._run.steps[number]
+        branch = step.branches[path]
+        if branch.count > 1:
+            self._branches[number, path] = self._append(row, Row(row, branch=branch))
+        else:
+            self._branches[number, path] = row
+
+    def _add_attempt(self, number: int, path: str, _attempt: int) -> None:
+        branch = self._run.steps[number].branches[path]
+        row = self._branches[number, path]
+        if len(branch.attempts) == 1:
+            return  # the line of the branch tells all
+        for attempt in branch.attempts[len(row.rows) :]:
+            self._append(row, Row(row, attempt=attempt))
+
+    def _append(self, parent: Row, row: Row) -> Row:
+        row.number = len(parent.rows)
+        self.beginInsertRows(self.index_of(parent), row.number, row.number)
+        parent.rows.append(row)
+        self.endInsertRows()
+        return row
+
+    # -- what a view asks -------------------------------------------------------------------------------------------
+
+    def row_of(self, index: Index) -> Row:
+        """The line behind an index."""
+        row = index.internalPointer() if index.isValid() else self._root
+        return row if isinstance(row, Row) else self._root
+
+    def index_of(self, row: Row, column: int = 0) -> QModelIndex:
+        """The index of a line."""
+        if row is self._root:
+            return QModelIndex()
+        number = row.number if row.waiting == "" else self._root.rows.index(row)
+        return self.createIndex(number, column, row)
+
+    def step_row(self, number: int) -> Row | None:
+        """The line of an execution."""
+        return self._steps.get(number)
+
+    def branch_row(self, number: int, path: str) -> Row | None:
+        """The line of a branch."""
+        return self._branches.get((number, path))
+
+    def index(self, row: int, column: int, parent: Index = QModelIndex()) -> QModelIndex:  # noqa: B008
+        """Qt: index of a child."""
+        rows = self.row_of(parent).rows
+        return self.createIndex(row, column, rows[row]) if 0 <= row < len(rows) else QModelIndex()
+
+    def parent(self, index: Index = QModelIndex()) -> QModelIndex:  # type: ignore[override]  # noqa: B008
+        """Qt: index of the parent."""
+        above = self.row_of(index).parent
+        return QModelIndex() if above is None or above is self._root else self.index_of(above)
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        """Qt: number of children."""
+        return len(self.row_of(parent).rows) if parent.column() <= 0 else 0
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+        """Qt: number of columns."""
+        return len(Column)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Qt: names of the columns."""
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return (self.tr("Step"), self.tr("Time"), self.tr("Tokens"), self.tr("Cost"))[section]
+        if role == Qt.ItemDataRole.TextAlignmentRole and section:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Qt: what to show."""
+        row = self.row_of(index)
+        column = index.column()
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self._text(row, column)
+        if role == Qt.ItemDataRole.TextAlignmentRole and column:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.ForegroundRole:
+            return self._color(row, column)
+        if role == Qt.ItemDataRole.FontRole:
+            return self._font(row, column)
+        if role == Qt.ItemDataRole.ToolTipRole and column == Column.STEP:
+            return plain_tip(f"{row.name}: {state_word(row.state)}")
+        if role == Qt.ItemDataRole.AccessibleTextRole and column == Column.STEP:
+            return f"{visible_text(row.name)}, {state_word(row.state)}"
+        return None
+
+    def _text(self, row: Row, column: int) -> str:
+        if column == Column.STEP:
+            return visible_text(row.name)
+        if row.waiting:
+            return "–"
+        now = self._run.now()
+        if column == Column.TIME:
+            return _time_text(row, now)
+        return _tokens_text(row) if column == Column.TOKENS else _cost_text(row)
+
+    @staticmethod
+    def _color(row: Row, column: int) -> QColor:
+        if row.waiting or row.state is State.QUEUED:
+            return theme.color("muted")
+        if column == Column.STEP:
+            return theme.color("text2" if row.attempt is not None else "text")
+        return theme.color("text2")
+
+    @staticmethod
+    def _font(row: Row, column: int) -> QFont:
+        running = row.step is not None and row.state is State.RUNNING
+        return theme.font(13 if column == Column.STEP else 12, 600 if running and column == Column.STEP else 400)
+
+    def figures_changed(self) -> None:
+        """The figures of open lines may have moved on."""
+        for row in self._steps.values():
+            if row.state in OPEN_STATES:
+                self._tell(row)
+                for child in row.rows:
+                    if child.state in OPEN_STATES:
+                        self._tell(child)
+
+    def branch_changed(self, number: int, path: str) -> None:
+        """A branch changed its state: its line, its attempts and its execution's."""
+        row = self._branches.get((number, path))
+        if row is not None:
+            self._tell(row)
+            if row.rows:
+                self.dataChanged.emit(self.index_of(row.rows[0]), self.index_of(row.rows[-1], Column.COST))
+        step = self._steps.get(number)
+        if step is not None and step is not row:
+            self._tell(step)
+
+    def _tell(self, row: Row) -> None:
+        self.dataChanged.emit(self.index_of(row), self.index_of(row, Column.COST))
+
+
+def _time_text(row: Row, now: float) -> str:
+    part = row.attempt or row.branch or row.step
+    if part is None or row.state is State.QUEUED or row.state is State.CACHED:
+        return "–"
+    return seconds_text(part.seconds(now))
+
+
+def _attempts(row: Row) -> list[Attempt]:
+    if row.attempt is not None:
+        return [row.attempt]
+    if row.branch is not None:
+        return row.branch.attempts
+    return list(row.step.attempts()) if row.step is not None else []
+
+
+def _tokens_text(row: Row) -> str:
+    attempts = _attempts(row)
+    if not attempts:
+        return "–"
+    out, estimated = 0, False
+    for attempt in attempts:
+        content, content_estimated = attempt.content_tokens()
+        reasoning, _ = attempt.reasoning_tokens()
+        out += content + reasoning
+        estimated = estimated or content_estimated
+    if not out and estimated:
+        return "–"
+    total = total_statistics(one.statistics for one in attempts if one.statistics is not None)
+    text = tokens_text(out, estimated)
+    if row.step is not None and len(attempts) == 1 and total.in_tokens:
+        return f"{tokens_text(total.in_tokens + total.cached_in_tokens)} → {text}"
+    return text
+
+
+def _cost_text(row: Row) -> str:
+    attempts = _attempts(row)
+    if len(attempts) == 1:
+        return cost_of_attempt(attempts[0])
+    done = [one.statistics for one in attempts if one.statistics is not None]
+    if not done:
+        return "–"
+    if all(one.cached for one in attempts):
+        return cost_of_attempt(attempts[0])
+    total = total_statistics(done)
+    open_ones = len(done) < len(attempts) and total.provenance is not CostProvenance.FREE
+    unknown = total.provenance is CostProvenance.UNKNOWN
+    return cost_text(total.cost, total.provenance, lower_bound=unknown or open_ones)

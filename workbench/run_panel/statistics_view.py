@@ -1,0 +1,108 @@
+"""The Statistics tab: what each agent used, and the run in total."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+
+from engine.events import Statistics
+from engine.statistics import CostProvenance
+from workbench.run_panel.run_model import RunModel
+from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text, visible_text
+from workbench.theme import theme
+
+
+class StatisticsView(QWidget):
+    """A table: a row an agent, the total last."""
+
+    def __init__(self, model: RunModel, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._model = model
+        self._names = (
+            self.tr("Agent"),
+            self.tr("Requests"),
+            self.tr("From cache"),
+            self.tr("In"),
+            self.tr("Cached in"),
+            self.tr("Out"),
+            self.tr("Reasoning"),
+            self.tr("Speed"),
+            self.tr("Time"),
+            self.tr("Cost"),
+        )
+        self.table = QTableWidget(0, len(self._names), self)
+        self.table.setHorizontalHeaderLabels(self._names)
+        self.table.setShowGrid(False)
+        self.table.verticalHeader().hide()
+        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.table.setAccessibleName(self.tr("Statistics by agent"))
+        header = self.table.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSectionsClickable(False)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        first = self.table.horizontalHeaderItem(0)
+        if first is not None:
+            first.setTextAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.table)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self.table.setFont(theme.font(12))
+        self.table.horizontalHeader().setFont(theme.font(11))
+        self.table.horizontalHeader().setFixedHeight(theme.px(26))
+        self.table.verticalHeader().setDefaultSectionSize(theme.px(28))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take what the run has now."""
+        agents = self._model.agent_statistics()
+        rows = [(visible_text(name), done) for name, done in agents.items()]
+        if rows:
+            rows.append((self.tr("Total"), self._model.statistics()))
+        self.table.setRowCount(len(rows))
+        for number, (name, done) in enumerate(rows):
+            self._fill(number, [name, *self._figures(done)], total=number == len(rows) - 1)
+
+    @staticmethod
+    def _figures(done: Statistics) -> list[str]:
+        seconds = done.effective_seconds or done.seconds
+        produced = done.out_tokens + done.reasoning_out_tokens
+        unknown = done.provenance is CostProvenance.UNKNOWN
+        asked = done.requests or done.cached_prompts
+        return [
+            f"{done.requests:,}",
+            f"{done.cached_prompts:,}",
+            tokens_text(done.in_tokens, done.estimated),
+            tokens_text(done.cached_in_tokens),
+            tokens_text(done.out_tokens, done.estimated),
+            tokens_text(done.reasoning_out_tokens, done.estimated and done.reasoning_out_tokens > 0),
+            rate_text(produced / seconds, done.estimated) if produced and seconds > 0 else "–",
+            seconds_text(seconds) if asked else "–",
+            cost_text(done.cost, done.provenance, lower_bound=unknown) if asked else "–",
+        ]
+
+    def _fill(self, row: int, texts: list[str], *, total: bool) -> None:
+        for column, text in enumerate(texts):
+            item = self.table.item(row, column)
+            if item is None:
+                item = QTableWidgetItem()
+                self.table.setItem(row, column, item)
+                side = Qt.AlignmentFlag.AlignRight if column else Qt.AlignmentFlag.AlignLeft
+                item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
+            item.setText(text)
+            item.setFont(theme.font(12, 600 if total else 400))
+            item.setForeground(theme.color("text" if total or not column else "text2"))
+
+    @property
+    def text(self) -> str:
+        """The table as lines with tabs, for the clipboard."""
+        lines = ["\t".join(self._names)]
+        for row in range(self.table.rowCount()):
+            items = (self.table.item(row, column) for column in range(self.table.columnCount()))
+            lines.append("\t".join(item.text() if item is not None else "" for item in items))
+        return "\n".join(lines)

@@ -1,0 +1,204 @@
+"""The Stream tab: phase clock, reasoning beside content, or a grid of branches, with the figures below."""
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QSizePolicy, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+
+from engine.completion import Phase
+from engine.events import ErrorInfo
+from workbench.run_panel.banner import Banner, Message
+from workbench.run_panel.branch_grid import BranchGrid
+from workbench.run_panel.messages import branch_message, error_message, run_message, step_message
+from workbench.run_panel.phase_clock import PhaseClock
+from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_state import Attempt, Branch, State, Step
+from workbench.run_panel.statistics_line import StatisticsLine, attempt_figures, step_figures
+from workbench.run_panel.stream_pane import StreamPane
+from workbench.run_panel.stream_text import PaneFlusher, View
+from workbench.text_format import seconds_text, tokens_text
+from workbench.theme import theme
+
+
+class StreamPage(QWidget):
+    """Shows one attempt, or all branches of one agent execution."""
+
+    branch_chosen = Signal(int, str)
+    """A cell of the grid was opened: step number, branch path."""
+    view_changed = Signal()
+    retry_requested = Signal()
+    profile_requested = Signal(str)
+
+    def __init__(self, model: RunModel, flusher: PaneFlusher, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._model = model
+        self._step: Step | None = None
+        self._branch: Branch | None = None
+        self._attempt: Attempt | None = None
+        self._chosen: View | None = None
+        self._fold = False
+        self._error: Message | None = None
+        self._said: Message | None = None
+        self._closed: set[Message] = set()
+        self.banner = Banner(self)
+        self.clock = PhaseClock(self)
+        self.line = StatisticsLine(self)
+        self.reasoning = StreamPane(flusher, reasoning=True, parent=self)
+        self.content = StreamPane(flusher, reasoning=False, parent=self)
+        self.grid = BranchGrid(flusher, self)
+        self._unfold = self._unfold_button()
+        self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
+        self._splitter.setChildrenCollapsible(False)
+        self._splitter.setHandleWidth(1)
+        self._splitter.addWidget(self.reasoning)
+        self._splitter.addWidget(self.content)
+        self._splitter.setSizes([1000, 1000])
+        self._single = QWidget(self)
+        single = QVBoxLayout(self._single)
+        single.setContentsMargins(0, 0, 0, 0)
+        single.setSpacing(0)
+        for widget in (self.clock, self._unfold):
+            single.addWidget(widget)
+        single.addWidget(self._splitter, 1)
+        self._stack = QStackedWidget(self)
+        self._stack.addWidget(self._single)
+        self._stack.addWidget(self.grid)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.banner)
+        layout.addWidget(self._stack, 1)
+        layout.addWidget(self.line)
+        self._connect()
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def _connect(self) -> None:
+        self.grid.branch_chosen.connect(self.branch_chosen)
+        self.grid.page_turned.connect(self.refresh)
+        self.reasoning.folded.connect(lambda: self._set_fold(True))
+        self.content.text.view_changed.connect(self.view_changed)
+        self.banner.retry_requested.connect(self.retry_requested)
+        self.banner.profile_requested.connect(self.profile_requested)
+        self.banner.closed.connect(self._close_banner)
+
+    def _unfold_button(self) -> QToolButton:
+        button = QToolButton(self)
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        button.setToolTip(self.tr("Show the reasoning"))
+        button.clicked.connect(lambda: self._set_fold(False))
+        button.hide()
+        return button
+
+    def _restyle(self) -> None:
+        self._unfold.setFont(theme.font(12))
+        self._unfold.setIcon(theme.icon("reasoning", 14, "reason"))
+        self._unfold.setIconSize(QSize(theme.px(14), theme.px(14)))
+        self.refresh()
+
+    # -- what is shown ----------------------------------------------------------------------------------------------
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The attempt on show, None for a grid."""
+        return self._attempt
+
+    @property
+    def shows_grid(self) -> bool:
+        """Whether several branches stand side by side."""
+        return self._step is not None and self._branch is None
+
+    @property
+    def view(self) -> View:
+        """How the content is shown."""
+        return self._chosen or self.content.text.view
+
+    def choose_view(self, view: View) -> None:
+        """Show content rendered, raw or as JSON from now on."""
+        self._chosen = view
+        self.content.text.choose_view(view)
+        self.refresh()
+        self.view_changed.emit()
+
+    def show_nothing(self) -> None:
+        """Forget the run."""
+        self._step = self._branch = self._attempt = None
+        self._error = None
+        self._closed.clear()
+        self.refresh()
+
+    def show_error(self, error: ErrorInfo) -> None:
+        """Tell of an error that belongs to no branch, until another run is shown."""
+        self._error = error_message(error)
+        self.refresh()
+
+    def show_step(self, step: Step) -> None:
+        """Show all branches of an execution."""
+        self._step, self._branch, self._attempt = step, None, None
+        self.refresh()
+
+    def show_branch(self, branch: Branch, attempt: Attempt | None) -> None:
+        """Show one attempt of a branch, or the newest as it comes."""
+        self._step, self._branch, self._attempt = None, branch, attempt
+        self.refresh()
+
+    @property
+    def full_text(self) -> str:
+        """The whole text on show, for the clipboard."""
+        if self._step is not None:
+            parts = [(one.name, one.attempt) for one in self._step.branches.values()]
+            return "\n\n".join(f"{name}\n{attempt.content.text}" for name, attempt in parts if attempt is not None)
+        return self.content.text.full_text
+
+    # -- keeping up -------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Bring everything but the streaming text itself up to date."""
+        now = self._model.now()
+        self._stack.setCurrentWidget(self.grid if self.shows_grid else self._single)
+        self._refresh_banner()
+        if self._step is not None:
+            self.grid.show_step(self._step, now, self._chosen)
+            self.line.show_figures(step_figures(self._step, now))
+        else:
+            self._refresh_single(now)
+
+    def _refresh_single(self, now: float) -> None:
+        branch = self._branch
+        attempt = self._attempt or (branch.attempt if branch is not None else None)
+        self.clock.setVisible(attempt is not None and bool(attempt.spans))
+        self.clock.show_attempt(attempt, now)
+        live = attempt is not None and attempt.state in (State.RUNNING, State.QUEUED)
+        whole = attempt is None or not attempt.incomplete
+        self.content.show_text(attempt.content if attempt is not None else None, live=live, whole=whole)
+        self.content.show_figures(attempt, attempt.phase_seconds(Phase.ANSWERING, now) if attempt is not None else 0)
+        thinking = live and attempt is not None and not attempt.content.length
+        self.reasoning.show_text(attempt.reasoning if attempt is not None else None, live=thinking, whole=whole)
+        seconds = attempt.phase_seconds(Phase.THINKING, now) if attempt is not None else 0.0
+        self.reasoning.show_figures(attempt, seconds)
+        thought = attempt is not None and bool(attempt.reasoning.length)
+        self.reasoning.setVisible(thought and not self._fold)
+        self._unfold.setVisible(thought and self._fold)
+        if attempt is not None and thought:
+            text = self.tr("Thought %1 tok, %2").replace("%1", tokens_text(*attempt.reasoning_tokens()))
+            self._unfold.setText(text.replace("%2", seconds_text(seconds)))
+        figures = attempt_figures(branch, attempt, now) if branch is not None and attempt is not None else []
+        self.line.show_figures(figures)
+
+    def _set_fold(self, fold: bool) -> None:
+        self._fold = fold
+        self.refresh()
+
+    def _refresh_banner(self) -> None:
+        message = None
+        if self._branch is not None:
+            message = branch_message(self._branch)
+        elif self._step is not None:
+            message = step_message(self._step)
+        message = self._error or message or run_message(self._model)
+        self._said = message
+        self.banner.show_message(None if message in self._closed else message)
+
+    def _close_banner(self) -> None:
+        if self._said is not None:
+            self._closed.add(self._said)
+        self._refresh_banner()

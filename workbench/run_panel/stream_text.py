@@ -1,0 +1,409 @@
+"""Text that streams: one widget per text, one timer for all of them.
+
+A widget reads from its `StreamedText` when the timer asks, at most 30 times a second, only while it can be seen; what
+it shows is limited, the text behind it is whole.
+"""
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+
+from PySide6.QtCore import QObject, QRectF, QTimer, QUrl, Signal
+from PySide6.QtGui import (
+    QFont,
+    QImage,
+    QPainter,
+    QPaintEvent,
+    QSyntaxHighlighter,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFrameFormat,
+    QTextTable,
+)
+from PySide6.QtWidgets import QTextEdit, QWidget
+
+from workbench.run_panel.json_colors import JsonColors
+from workbench.run_panel.pane_text import TextShaper, looks_like_json, pretty_json
+from workbench.run_panel.run_state import StreamedText
+from workbench.text_format import visible_text
+from workbench.theme import theme
+
+FLUSH_MILLISECONDS = 33
+FLUSH_SECONDS = 0.008
+"""Time one turn of the timer may take for all panes together."""
+FLUSH_CHARACTERS = 16_384
+MAX_BLOCKS = 5000
+RENDER_LIMIT = 60_000
+"""Characters up to which an answer is rendered as Markdown."""
+PROSE_LINE, CODE_LINE = 127.0, 115.0
+"""Per cent of the font's own line height, which is about 1.17 of its size: 1.5 for prose, 1.35 for code."""
+
+
+class View(StrEnum):
+    """How an answer is shown."""
+
+    RENDERED = "rendered"
+    RAW = "raw"
+    JSON = "json"
+
+
+class PaneFlusher(QObject):
+    """The one timer of all panes; it stops by itself when nothing is left to show."""
+
+    flushed = Signal()
+    """A turn is over in which something was shown."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._timer = QTimer(self)
+        self._timer.setInterval(FLUSH_MILLISECONDS)
+        self._timer.timeout.connect(self.flush)
+        self._panes: list[Callable[[float], bool]] = []
+        self._first = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the timer runs."""
+        return self._timer.isActive()
+
+    def add(self, flush: Callable[[float], bool]) -> None:
+        """Ask this pane at every turn; it gets the deadline and says whether it had something to show."""
+        self._panes.append(flush)
+
+    def wake(self) -> None:
+        """There may be new text."""
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def flush(self) -> None:
+        """Let every pane show what is new, each turn beginning with another one, until the time is used up."""
+        deadline = time.perf_counter() + FLUSH_SECONDS
+        busy = False
+        count = len(self._panes)
+        for number in range(count):
+            busy = self._panes[(self._first + number) % count](deadline) or busy
+            if time.perf_counter() > deadline:
+                busy = True
+                self._first = (self._first + number + 1) % count
+                break
+        if busy:
+            self.flushed.emit()
+        else:
+            self._timer.stop()
+
+
+class ClosedDocument(QTextDocument):
+    """A document that loads nothing: no file, no address."""
+
+    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: N802
+        """Give a blank picture for every resource."""
+        return _blank_image()
+
+
+def _blank_image() -> QImage:
+    image = QImage(1, 1, QImage.Format.Format_ARGB32)
+    image.fill(0)
+    return image
+
+
+class StreamText(QTextEdit):
+    """One text, live or finished, that follows its end until the person scrolls up."""
+
+    following_changed = Signal(bool)
+    ended = Signal()
+    """The text is another one, or grows no more."""
+    view_changed = Signal()
+    """Another view was chosen, by the person or by the text."""
+
+    def __init__(self, flusher: PaneFlusher, color: str = "text", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._flusher = flusher
+        self._color = color
+        self._source: StreamedText | None = None
+        self._live = False
+        self._final = False
+        self._whole = True
+        self._chosen: View | None = None
+        self._view = View.RENDERED
+        self._read = 0
+        self._revision = 0
+        self._following = True
+        self._inserting = False
+        self._shaper = TextShaper()
+        self._colors: QSyntaxHighlighter | None = None
+        self.setReadOnly(True)
+        self.setProperty("pane", True)
+        self.setUndoRedoEnabled(False)
+        document = ClosedDocument(self)
+        document.setUndoRedoEnabled(False)
+        document.setDocumentMargin(0)
+        self.setDocument(document)
+        self._cursor = QTextCursor(document)
+        bar = self.verticalScrollBar()
+        bar.valueChanged.connect(self._scrolled)
+        bar.rangeChanged.connect(self._range_changed)
+        theme.changed.connect(self._restart)
+        flusher.add(self.flush)
+        self._restart()
+
+    # -- what is shown ----------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View:
+        """How the text is shown now."""
+        return self._view
+
+    @property
+    def following(self) -> bool:
+        """Whether the end stays in sight."""
+        return self._following
+
+    @property
+    def live(self) -> bool:
+        """Whether the text grows."""
+        return self._live
+
+    @property
+    def full_text(self) -> str:
+        """The whole text, also what is not displayed any more."""
+        return self._source.text if self._source is not None else ""
+
+    def bind(self, source: StreamedText | None, *, live: bool, whole: bool = True) -> None:
+        """Show this text; `live` while it grows, not `whole` when it will stay a part."""
+        if source is self._source:
+            self._whole = whole
+            if live != self._live:
+                self._live = live
+                self._flusher.wake()
+                self.viewport().update()
+                self.ended.emit()
+            return
+        self._source, self._live, self._whole = source, live, whole
+        self._set_following(live)
+        self._restart()
+        self.ended.emit()
+
+    def choose_view(self, view: View | None) -> None:
+        """Show as rendered, raw or JSON; None chooses by the text's beginning."""
+        if view is not self._chosen:
+            self._chosen = view
+            self._restart()
+
+    def set_color(self, color: str) -> None:
+        """Take another colour token for what is shown from now on."""
+        if color != self._color:
+            self._color = color
+            self._restart()
+
+    def jump_to_end(self) -> None:
+        """Scroll to the end and follow it."""
+        self._set_following(True)
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+
+    def _restart(self) -> None:
+        """Show the text from its beginning."""
+        self._read = 0
+        self._final = False
+        self._revision = self._source.revision if self._source is not None else 0
+        self._decide_view()
+        self._inserting = True
+        self._empty()
+        self._inserting = False
+        self._flusher.wake()
+
+    def _empty(self) -> None:
+        self._shaper = TextShaper()
+        document = self.document()
+        document.clear()
+        document.setMaximumBlockCount(MAX_BLOCKS)
+        mono = self._view is not View.RENDERED
+        self.setFont(theme.font(12 if mono else 13, mono=mono))
+        if self._colors is not None:
+            self._colors.setDocument(document if self._view is View.JSON else None)
+        elif self._view is View.JSON:
+            self._colors = JsonColors(document)
+        block = QTextBlockFormat()
+        block.setLineHeight(
+            CODE_LINE if mono else PROSE_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+        )
+        characters = QTextCharFormat()
+        characters.setForeground(theme.color(self._color))
+        self._cursor = QTextCursor(document)
+        self._cursor.setBlockFormat(block)
+        self._cursor.setBlockCharFormat(characters)
+        self._cursor.setCharFormat(characters)
+
+    def _decide_view(self) -> None:
+        view = self._chosen or (View.JSON if looks_like_json(self.full_text) else View.RENDERED)
+        if view is not self._view:
+            self._view = view
+            self.view_changed.emit()
+
+    # -- showing what is new ----------------------------------------------------------------------------------------
+
+    def flush(self, deadline: float) -> bool:
+        """Show what came since the last time, if this can be seen; returns whether there was something to do."""
+        source = self._source
+        if source is None or not self.isVisible():
+            return False
+        if source.revision != self._revision or (self._read == 0 and source.length and self._chosen is None):
+            self._restart()
+        if self._read == 0 and not self._live and not self._final and self._show_final():
+            return True
+        if self._read >= source.length:
+            if self._live or self._final:
+                return False
+            self._end()
+            return True
+        self._insert_new(source.text, deadline)
+        return True
+
+    def _insert_new(self, text: str, deadline: float) -> None:
+        self._inserting = True
+        while self._read < len(text):
+            piece = text[self._read : self._read + FLUSH_CHARACTERS]
+            self._read += len(piece)
+            self._cursor.insertText(self._shaper.feed(piece))
+            if time.perf_counter() > deadline:
+                break
+        if self._following:
+            bar = self.verticalScrollBar()
+            bar.setValue(bar.maximum())
+        self._inserting = False
+
+    def _end(self) -> None:
+        """The stream is over and all of it is shown: now it may be laid out."""
+        rest = self._shaper.feed("", last=True)
+        if rest:
+            self._cursor.insertText(rest)
+        if not self._show_final():
+            self._final = True
+        self.viewport().update()
+
+    def _show_final(self) -> bool:
+        """Lay out the finished text as Markdown or JSON; False when it stays as it is."""
+        text = self.full_text
+        if not text:
+            return False
+        self._decide_view()
+        if self._view is View.JSON:
+            pretty = pretty_json(text)
+            if pretty is None:
+                return False
+            self._replace(lambda: self._cursor.insertText(TextShaper().feed(pretty, last=True)))
+        elif self._view is View.RENDERED and self._whole and len(text) <= RENDER_LIMIT:
+            self._replace(lambda: self._render(text))
+        else:
+            return False
+        self._read = len(text)
+        self._final = True
+        return True
+
+    def _replace(self, fill: Callable[[], None]) -> None:
+        bar = self.verticalScrollBar()
+        place = bar.value()
+        self._inserting = True
+        self._empty()
+        fill()
+        bar.setValue(bar.maximum() if self._following else place)
+        self._inserting = False
+
+    def _render(self, text: str) -> None:
+        document = self.document()
+        features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+        document.setMarkdown(visible_text(text), features)
+        _style_markdown(document, self._color)
+
+    # -- following --------------------------------------------------------------------------------------------------
+
+    def _set_following(self, following: bool) -> None:
+        if following != self._following:
+            self._following = following
+            self.following_changed.emit(following)
+
+    def _scrolled(self, value: int) -> None:
+        if not self._inserting:
+            self._set_following(value >= self.verticalScrollBar().maximum() - 2)
+
+    def _range_changed(self, _minimum: int, maximum: int) -> None:
+        if self._following and self._live:
+            self._inserting = True
+            self.verticalScrollBar().setValue(maximum)
+            self._inserting = False
+
+    def showEvent(self, event: object) -> None:
+        """Catch up with what came while hidden."""
+        super().showEvent(event)  # type: ignore[arg-type]
+        self._flusher.wake()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the text, and a still caret at its end while it grows."""
+        super().paintEvent(event)
+        if self._live and self._read:
+            place = self.cursorRect(self._cursor)
+            painter = QPainter(self.viewport())
+            painter.fillRect(QRectF(place.left() + 1, place.top(), theme.px(3), place.height()), theme.color("run"))
+
+
+def _style_markdown(document: QTextDocument, color: str) -> None:
+    """Give rendered Markdown the fonts, gaps and colours of the design; pictures become their names."""
+    cursor = QTextCursor(document)
+    cursor.beginEditBlock()
+    block = document.begin()
+    while block.isValid():
+        cursor.setPosition(block.position())
+        layout = block.blockFormat()
+        code = layout.hasProperty(QTextBlockFormat.Property.BlockCodeFence.value) or layout.hasProperty(
+            QTextBlockFormat.Property.BlockCodeLanguage.value
+        )
+        layout.setLineHeight(
+            CODE_LINE if code else PROSE_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+        )
+        if code:
+            layout.setBackground(theme.color("bg.card"))
+        elif block.textList() is None and not cursor.currentTable():
+            layout.setTopMargin(theme.px(8) if layout.headingLevel() else 0)
+            layout.setBottomMargin(theme.px(7))
+        cursor.setBlockFormat(layout)
+        _style_fragments(document, block.position(), code, color)
+        block = block.next()
+    for frame in document.rootFrame().childFrames():
+        if isinstance(frame, QTextTable):
+            table = frame.format()
+            table.setBorder(1)
+            table.setBorderCollapse(True)
+            table.setBorderBrush(theme.color("line.strong"))
+            table.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+            table.setCellPadding(theme.px(4))
+            table.setCellSpacing(0)
+            frame.setFormat(table)
+    cursor.endEditBlock()
+
+
+def _style_fragments(document: QTextDocument, position: int, code: bool, color: str) -> None:
+    """Set fonts and colours of the pieces of one paragraph, last first, since pictures change length."""
+    pieces = []
+    iterator = document.findBlock(position).begin()
+    while not iterator.atEnd():
+        fragment = iterator.fragment()
+        pieces.append((fragment.position(), fragment.length(), fragment.charFormat()))
+        iterator += 1
+    cursor = QTextCursor(document)
+    for start, length, given in reversed(pieces):
+        cursor.setPosition(start)
+        cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
+        format_ = QTextCharFormat()
+        format_.setForeground(theme.color("accent" if given.isAnchor() else color))
+        if given.isImageFormat():
+            name = given.toImageFormat().name()
+            format_.setForeground(theme.color("muted"))
+            cursor.insertText(f"[{name}]", format_)
+            continue
+        if code or given.fontFixedPitch():
+            mono = theme.font(12, mono=True)
+            format_.setFontFamilies([mono.family()])
+            format_.setProperty(QTextCharFormat.Property.FontPixelSize.value, mono.pixelSize())
+            format_.setFontStyleHint(QFont.StyleHint.Monospace)
+        cursor.mergeCharFormat(format_)
