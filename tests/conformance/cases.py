@@ -1,9 +1,9 @@
 """One vector, and how an actual value is compared with the expected one.
 
-A runner module exposes `KINDS`: the kind of a vector → a function that takes the `Case` and returns the actual value in
-the shape of `case.expect`. Where the vector format has rules of its own (sets, placeholders such as `<correction>`), the
-runner fits its value to them, for instance by sorting, or by writing the placeholder where it is satisfied. An exception
-fails the case.
+A runner module exposes `KINDS`: the kind of a vector → a function that takes the `Case` and returns the actual value
+in the shape of `case.expect`. Where the vector format has rules of its own (sets, placeholders such as `<correction>`),
+the runner fits its value to them, for instance by sorting, or by writing the placeholder where it is satisfied. An
+exception fails the case.
 """
 
 import re
