@@ -69,6 +69,7 @@ class ScriptedStream:
         reply = self._reply
         if reply.started:
             reply.started.set()
+        await asyncio.sleep(0)
         pieces = [reply.content] if isinstance(reply.content, str) else reply.content
         chunks = [piece if isinstance(piece, Chunk) else Chunk(content=piece) for piece in pieces]
         if reply.reasoning:

@@ -1,0 +1,734 @@
+"""How a flow is walked: events, order, errors of branches, limits, cancellation, gathering."""
+
+import asyncio
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TypeVar
+
+import pytest
+
+from engine.completion import Chunk, Completion, FinishReason, Phase, RetryNotice
+from engine.conversation import Role, ToolCall, Turn
+from engine.errors import AnswerIncomplete, BudgetExceeded, FlowError, FlowInvalid, HandlerError
+from engine.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    BranchFailed,
+    CacheHit,
+    ChunkReceived,
+    CompletionFinished,
+    Event,
+    Graded,
+    HandlerFailed,
+    Merged,
+    PhaseChanged,
+    PromptReady,
+    Retrying,
+    RunFinished,
+    RunStarted,
+    SplitStarted,
+    Warned,
+)
+from engine.flow.agent import Agent, AgentType, Next, merge_contexts
+from engine.flow.context import BranchError, Context, Skip
+from engine.flow.executor import Walk
+from engine.flow.flow import Flow, Limits
+from engine.flow.handlers import Again, Handler, HandlerResult, JsonHandler, TextHandler
+from tests.helpers.scripted_completer import Answers, Reply, Request, ScriptedCompleter
+
+T = TypeVar("T", bound=Event)
+COMPLETION = AgentType.COMPLETION
+PROCESSING = AgentType.PROCESSING_ONLY
+
+
+class Run:
+    """A walk with everything it told."""
+
+    def __init__(
+        self,
+        agents: list[Agent],
+        answers: Answers = ("an answer",),
+        values: dict[str, object] | Context | None = None,
+        *,
+        limits: Limits | None = None,
+        outputs: tuple[str, ...] = (),
+        max_concurrent: int = 4,
+        missing: frozenset[str] = frozenset(),
+        start: str | None = None,
+    ) -> None:
+        self.events: list[AnyEvent] = []
+        self.completer = ScriptedCompleter(answers, max_concurrent=max_concurrent, missing=missing)
+        flow = Flow(name="test", agents=tuple(agents), outputs=outputs, limits=limits or Limits())
+        context = values if isinstance(values, Context) else Context(values)
+        self.walk = Walk(flow, context, self.completer, run_id="run", emit=self.events.append, start=start)
+        self.contexts: list[Context] = []
+
+    async def to_end(self) -> "Run":
+        self.contexts = await self.walk.run()
+        return self
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def finished(self) -> RunFinished:
+        assert isinstance(self.events[-1], RunFinished)
+        return self.events[-1]
+
+
+def asks(name: str, template: str = "go", key: str | None = None, **fields: object) -> Agent:
+    handler = fields.pop("handler", lambda context: TextHandler(key or ("out" if name == "F" else name.lower())))
+    return Agent(name, COMPLETION, template=template, handler=handler, **fields)  # type: ignore[arg-type]
+
+
+def works(name: str, **fields: object) -> Agent:
+    return Agent(name, PROCESSING, **fields)  # type: ignore[arg-type]
+
+
+def to(name: str) -> Callable[[Context], Next]:
+    return lambda context: Next.to(name)
+
+
+def echo(request: Request) -> str:
+    return f"re {request.prompt}"
+
+
+# --- events ---
+
+
+async def test_the_events_of_one_request() -> None:
+    pieces = Reply(
+        content=[
+            Chunk(phase=Phase.QUEUED),
+            Chunk(retry=RetryNotice(attempt=2, attempts=3, delay=0.5, reason="busy")),
+            "Hel",
+            "lo",
+        ],
+        reasoning="I greet",
+        cost=Decimal("0.5"),
+    )
+    run = await Run(
+        [asks("A", "Hi {{n}}", overrides={"temperature": 0})], [pieces], {"n": "Ada"}, outputs=("a",)
+    ).to_end()
+    assert [type(event) for event in run.events] == [
+        RunStarted,
+        AgentStarted,
+        PromptReady,
+        ChunkReceived,
+        PhaseChanged,
+        Retrying,
+        ChunkReceived,
+        ChunkReceived,
+        CompletionFinished,
+        AgentFinished,
+        RunFinished,
+    ]
+    assert {(event.agent, event.step, event.branch) for event in run.events[1:-1]} == {("A", 1, "")}
+    assert run.of(RunStarted)[0].profiles == {"A": "profile-M"}
+    assert run.of(AgentStarted)[0].category == "M"
+    prompt = run.of(PromptReady)[0]
+    assert (prompt.turns, prompt.profile, prompt.parameters) == ((("user", "Hi Ada"),), "profile-M", {"temperature": 0})
+    assert "".join(chunk.content for chunk in run.of(ChunkReceived)) == "Hello"
+    assert run.of(ChunkReceived)[0].reasoning == "I greet"
+    done = run.of(CompletionFinished)[0]
+    assert (done.content, done.reasoning, done.statistics.cost) == ("Hello", "I greet", Decimal("0.5"))
+    assert run.of(AgentFinished)[0].values == {"n": ["Ada"], "a": ["Hello"], "a_reasoning": ["I greet"]}
+    assert run.finished.status == "finished"
+    assert run.finished.outputs == {"a": ["Hello"]}
+    assert run.finished.agents["A"].in_tokens == run.finished.statistics.in_tokens == 10
+    assert run.finished.results[0].trace == "M, A"
+    assert run.contexts[0].statistic.requests == 1
+
+
+async def test_the_events_of_a_fan_out_with_merge() -> None:
+    fan = asks("F", "do [[f]]", merge=lambda contexts: merge_contexts(["f"], contexts), choose_next=to("E"))
+    run = await Run([fan, works("E")], echo, {"f": ["x", "y"]}, max_concurrent=1).to_end()
+    steps = [(type(event).__name__, event.agent, event.step, event.branch) for event in run.events]
+    assert steps == [
+        ("RunStarted", "", 0, ""),
+        ("AgentStarted", "F", 1, ""),
+        ("SplitStarted", "F", 1, "1/2"),
+        ("PromptReady", "F", 1, "1/2"),
+        ("ChunkReceived", "F", 1, "1/2"),
+        ("CompletionFinished", "F", 1, "1/2"),
+        ("SplitStarted", "F", 1, "2/2"),
+        ("PromptReady", "F", 1, "2/2"),
+        ("ChunkReceived", "F", 1, "2/2"),
+        ("CompletionFinished", "F", 1, "2/2"),
+        ("Merged", "F", 1, ""),
+        ("AgentFinished", "F", 1, ""),
+        ("AgentStarted", "E", 2, ""),
+        ("AgentFinished", "E", 2, ""),
+        ("RunFinished", "", 0, ""),
+    ]
+    assert [(split.index, split.count, split.label) for split in run.of(SplitStarted)] == [(1, 2, "x"), (2, 2, "y")]
+    assert run.of(AgentStarted)[0].splits == 2
+    assert run.of(AgentStarted)[1].from_step == 1
+    assert (run.of(Merged)[0].inputs, run.of(Merged)[0].outputs) == (2, 1)
+    assert [event.to for event in run.of(AgentFinished)] == ["E", None]
+
+
+async def test_splits_of_splits_have_a_path() -> None:
+    agents = [asks("F", "[[f]]", choose_next=to("G")), asks("G", "{{f}} [[s]]")]
+    run = await Run(agents, echo, {"f": ["x", "y"], "s": ["1", "2"]}, max_concurrent=1).to_end()
+    assert [event.branch for event in run.of(SplitStarted)] == [
+        *("1/2", "1/2.1/2", "1/2.2/2"),
+        *("2/2", "2/2.1/2", "2/2.2/2"),
+    ]
+    assert [context.text("g") for context in run.contexts] == ["re x 1", "re x 2", "re y 1", "re y 2"]
+    assert len({event.step for event in run.of(AgentStarted)}) == 3
+
+
+async def test_agents_that_do_not_stream_tell_no_chunks() -> None:
+    run = await Run([asks("A", stream=False)]).to_end()
+    assert not run.of(ChunkReceived)
+    assert run.contexts[0].text("a") == "an answer"
+
+
+async def test_a_cache_hit_is_told_and_costs_nothing() -> None:
+    run = await Run([asks("A")], [Reply(content="kept", cached=True)]).to_end()
+    assert len(run.of(CacheHit)) == 1
+    assert run.finished.statistics.requests == 0
+    assert run.finished.statistics.cached_prompts == 1
+
+
+async def test_verdicts_are_told_with_their_loop() -> None:
+    verdicts = iter([Next.to("W", graded=False), Next.end(graded=True)])
+    agents = [asks("W", choose_next=to("G")), works("G", choose_next=lambda context: next(verdicts))]
+    run = await Run(agents).to_end()
+    assert [event.passed for event in run.of(Graded)] == [False, True]
+    assert run.finished.results[0].trace == "M, W, ○, G, ✗, →, M, W, ○, G, ✓"
+
+
+# --- what agents can do ---
+
+
+async def test_an_agent_may_be_a_subclass_with_async_methods() -> None:
+    class Own(Agent):
+        async def before(self, context: Context) -> None:
+            context.set("n", 3)
+
+        def handler(self, context: Context) -> Handler:
+            return TextHandler("own")
+
+        async def after(self, context: Context) -> None:
+            context.set("attempts", context.attempts)
+
+        async def merge(self, contexts: list[Context]) -> list[Context]:
+            return contexts
+
+        async def choose_next(self, context: Context) -> Next:
+            return Next.to("B")
+
+        def agent_type(self, context: Context) -> AgentType:
+            return AgentType.START_CONVERSATION
+
+    run = await Run([Own("A", COMPLETION, template="n={{n}}"), works("B")], echo).to_end()
+    assert dict(run.contexts[0]) == {"n": [3], "own": ["re n=3"], "attempts": [1]}
+    assert run.contexts[0].trace.text() == "M, A, 1↣1, ○, B"
+
+
+async def test_the_trace_names_the_category_or_the_profile() -> None:
+    agents = [asks("A", category="L", choose_next=to("B")), asks("B", profile="tiny")]
+    run = await Run(agents).to_end()
+    assert run.contexts[0].trace.text() == "L, A, →, tiny, B"
+
+
+async def test_system_prompts_have_placeholders_too() -> None:
+    agent = asks("A", "about [[f]]", system_prompt="You know {{topic}} and [[f]].")
+    run = await Run([agent], echo, {"f": ["x", "y"], "topic": "all"}, max_concurrent=1).to_end()
+    assert [request.turns[0] for request in run.completer.requests] == [
+        ["system", "You know all and x."],
+        ["system", "You know all and y."],
+    ]
+
+
+async def test_few_shot_and_overrides_reach_the_request() -> None:
+    shots = (Turn(role=Role.USER, text="2+2"), Turn(role=Role.ASSISTANT, text="4"))
+    run = await Run([asks("A", few_shot=shots, stop=["."], skip_cache=True)]).to_end()
+    (request,) = run.completer.requests
+    assert request.turns == [["user", "2+2"], ["assistant", "4"], ["user", "go"]]
+    assert request.overrides == {"stop": ["."]}
+    assert request.skip_cache
+
+
+async def test_skip_true_means_no_request_and_holds_once() -> None:
+    def skip(context: Context) -> None:
+        context.skip_next = True
+
+    run = await Run([asks("A", before=skip, choose_next=to("B")), asks("B")]).to_end()
+    assert run.contexts[0].trace.text() == "○, A, →, M, B"
+    assert run.contexts[0].skip_next is Skip.NO
+    assert len(run.completer.requests) == 1
+
+
+async def test_an_empty_list_does_not_split_and_warns() -> None:
+    run = await Run([asks("A", "[[f]] [[g]]")], echo, {"f": [], "g": ["x"]}).to_end()
+    assert run.contexts[0].text("a") == "re [[f]] [[g]]"
+    assert "there is no value of f" in run.of(Warned)[0].message
+
+
+async def test_calls_of_unknown_tools_are_dropped_with_a_warning() -> None:
+    call = ToolCall(id="1", name="search", arguments="{}")
+    reply = Reply(content="no tool", tool_calls=(call,), finish_reason=FinishReason.TOOL_CALLS)
+    run = await Run([asks("A")], [reply]).to_end()
+    assert run.contexts[0].text("a") == "no tool"
+    assert "search" in run.of(Warned)[0].message
+    assert run.contexts[0].last is not None
+    assert run.contexts[0].last.tool_calls == ()
+
+
+# --- attempts ---
+
+
+async def test_the_second_attempt_carries_the_correction_and_skips_the_cache() -> None:
+    agent = asks("J", handler=lambda context: JsonHandler())
+    run = await Run([agent], ["oops", '{"a": 1}']).to_end()
+    first, second = run.completer.requests
+    assert not first.skip_cache
+    assert second.skip_cache
+    assert [role for role, _ in second.turns] == ["user", "assistant", "user"]
+    assert second.turns[1] == ["assistant", "oops"]
+    assert "not valid JSON" in second.turns[2][1]
+    assert [event.attempt for event in run.of(PromptReady)] == [1, 2]
+    assert [event.attempt for event in run.of(HandlerFailed)] == [1]
+    assert run.contexts[0].trace.text() == "M, J, ⚠"
+    assert not run.contexts[0].skip_cache
+    assert run.contexts[0].attempts == 2
+
+
+async def test_a_handler_that_never_agrees_ends_as_parsing() -> None:
+    class Never(Handler):
+        async def handle(self, completion: Completion, context: Context) -> HandlerResult:
+            raise ValueError("not to my taste")
+
+    run = await Run([asks("A", handler=lambda context: Never(), retry_on_parsing_error=1)]).to_end()
+    (context,) = run.contexts
+    assert context.error is not None
+    assert context.error.kind == "PARSING"
+    assert isinstance(context.error.exception, HandlerError)
+    assert str(context.error.exception) == 'The answer to "A" could not be used: not to my taste'
+    assert len(run.completer.requests) == 4
+    assert [request.turns for request in run.completer.requests] == [[["user", "go"]]] * 4
+    assert context.trace.text() == "M, A, ⚠, ⚠, ⚠, ⚠, ☢"
+    assert run.finished.status == "failed"
+    assert run.finished.results[0].error_agent == "A"
+
+
+async def test_passes_are_limited() -> None:
+    class Never(Handler):
+        async def handle(self, completion: Completion, context: Context) -> HandlerResult:
+            return Again("no")
+
+    run = await Run([asks("A", handler=lambda context: Never(), retry_on_parsing_error=1000)]).to_end()
+    assert len(run.completer.requests) == 20
+
+
+async def test_an_error_answer_with_text_is_not_repeated() -> None:
+    run = await Run([asks("A")], [Reply(content="half", finish_reason=FinishReason.ERROR)]).to_end()
+    (context,) = run.contexts
+    assert context.error is not None
+    assert context.error.kind == "GENERAL"
+    assert context.text("a") == "half"
+    assert context.trace.text() == "M, A, ❌"
+    assert len(run.completer.requests) == 1
+
+
+# --- errors of branches ---
+
+
+async def test_partial_text_is_kept() -> None:
+    broken = Reply(
+        content=["Once ", "upon"], reasoning="A tale", error=AnswerIncomplete("Cut off.", partial="Once upon")
+    )
+    run = await Run([asks("A", choose_next=to("B")), asks("B")], [broken]).to_end()
+    (context,) = run.contexts
+    assert dict(context) == {"a": ["Once upon"], "a_reasoning": ["A tale"]}
+    assert context.last is not None
+    assert (context.last.content, context.last.finish_reason) == ("Once upon", FinishReason.ERROR)
+    assert run.of(BranchFailed)[0].error.partial == "Once upon"
+    assert len(run.completer.requests) == 1
+    assert context.trace.text(timed=True) == "M, A"
+
+
+async def test_partial_text_of_an_answer_that_did_not_stream_is_kept_too() -> None:
+    run = await Run([asks("A", stream=False)], [AnswerIncomplete("Cut off.", partial="Once")]).to_end()
+    assert run.contexts[0].text("a") == "Once"
+
+
+async def test_one_branch_fails_and_the_others_merge() -> None:
+    def answer(request: Request) -> str | Exception:
+        return AnswerIncomplete("Cut.") if request.prompt == "y" else f"re {request.prompt}"
+
+    fan = asks(
+        "F", "[[f]]", merge=lambda contexts: merge_contexts(["f", "out"], contexts), key="out", choose_next=to("E")
+    )
+    run = await Run([fan, works("E")], answer, {"f": ["x", "y", "z"]}, outputs=("out",)).to_end()
+    good, bad = run.contexts
+    assert good["out"] == ["re x", "re z"]
+    assert (bad["f"], bad.trace.text()) == (["y"], "⇉ 2/3, M, F")
+    assert run.of(BranchFailed)[0].branch == "2/3"
+    assert run.finished.status == "failed"
+    assert run.finished.outputs == {"out": ["re x", "re z"]}
+
+
+def boom(*_: object) -> None:
+    raise RuntimeError("boom")
+
+
+@pytest.mark.parametrize(
+    ("fields", "trace"),
+    [
+        ({"before": boom}, ""),
+        ({"render": boom}, ""),
+        ({"handler": boom}, "M, A"),
+        ({"after": boom}, "M, A"),
+        ({"merge": boom}, "M, A"),
+        ({"choose_next": boom}, "M, A"),
+        ({"profile": "gone"}, ""),
+        ({"template": ""}, "M, A"),
+    ],
+)
+async def test_every_fault_of_an_agent_stays_on_its_branch(fields: dict[str, object], trace: str) -> None:
+    run = await Run([asks("A", **{"template": "go", **fields})], missing=frozenset({"gone"})).to_end()  # type: ignore[arg-type]
+    (context,) = run.contexts
+    assert context.error is not None
+    assert (context.error.kind, context.error.agent) == ("GENERAL", "A")
+    assert context.trace.text() == trace
+    assert [type(event) for event in run.events if isinstance(event, AgentStarted | BranchFailed | AgentFinished)] == [
+        AgentStarted,
+        BranchFailed,
+    ]
+
+
+async def test_a_failed_merge_keeps_what_was_paid_for() -> None:
+    run = await Run([asks("F", "[[f]]", key="out", merge=boom)], echo, {"f": ["x", "y"]}).to_end()
+    assert [context.text("out") for context in run.contexts] == ["re x", "re y"]
+    assert all(context.error for context in run.contexts)
+
+
+async def test_a_hook_may_set_the_error_itself() -> None:
+    def refuse(context: Context) -> None:
+        context.error = BranchError(kind="PARSING", exception=HandlerError("not this one"))
+
+    run = await Run([asks("A", before=refuse)]).to_end()
+    assert run.contexts[0].error is not None
+    assert run.contexts[0].error.kind == "PARSING"
+    assert not run.completer.requests
+
+
+async def test_a_step_that_cancels_itself_loses_nothing() -> None:
+    async def cancel(context: Context) -> None:
+        raise asyncio.CancelledError
+
+    agents = [asks("F", "[[f]]", after=cancel)]
+    run = await Run(agents, echo, {"f": ["x", "y"]}).to_end()
+    assert len(run.contexts) == 2
+    assert all(context.error and "cancelled itself" in str(context.error.exception) for context in run.contexts)
+
+
+async def test_a_flow_with_faults_does_not_start() -> None:
+    with pytest.raises(FlowInvalid):
+        Run([])
+    with pytest.raises(FlowError, match="no agent"):
+        Run([works("A")], start="B")
+
+
+async def test_a_fault_of_emit_ends_the_run() -> None:
+    def emit(event: AnyEvent) -> None:
+        if isinstance(event, AgentFinished):
+            raise OSError("nobody listens")
+
+    flow = Flow(name="f", agents=(asks("A", "[[f]]"),))
+    walk = Walk(flow, Context({"f": ["x", "y", "z"]}), ScriptedCompleter(["r"]), run_id="r", emit=emit)
+    with pytest.raises(OSError, match="nobody listens"):
+        await walk.run()
+
+
+# --- order and concurrency ---
+
+
+async def test_results_are_in_branch_order_however_they_end() -> None:
+    gates = {name: asyncio.Event() for name in "wxyz"}
+    gates["z"].set()
+
+    def answer(request: Request) -> Reply:
+        error = AnswerIncomplete("Cut.") if request.prompt in "xz" else None
+        return Reply(content=request.prompt, gate=gates[request.prompt], error=error)
+
+    run = Run([asks("F", "[[f]]")], answer, {"f": list("wxyz")})
+    task = asyncio.create_task(run.to_end())
+    for name, before in ("zy", "yx", "xw"):
+        while not any(event.branch == f"{'wxyz'.index(name) + 1}/4" for event in ended(run)):
+            await asyncio.sleep(0)
+        gates[before].set()
+    await task
+    assert [event.branch for event in ended(run)] == ["4/4", "3/4", "2/4", "1/4"]
+    assert [context.text("f") for context in run.contexts] == ["w", "y", "x", "z"]
+    assert [bool(context.error) for context in run.contexts] == [False, False, True, True]
+
+
+def ended(run: Run) -> list[AnyEvent]:
+    return [event for event in run.events if isinstance(event, AgentFinished | BranchFailed)]
+
+
+async def test_a_branch_goes_on_before_its_siblings_begin() -> None:
+    agents = [asks("F", "f [[f]]", choose_next=to("G")), asks("G", "g {{f}}")]
+    run = await Run(agents, echo, {"f": ["x", "y"]}, max_concurrent=1).to_end()
+    assert [request.prompt for request in run.completer.requests] == ["f x", "g x", "f y", "g y"]
+
+
+async def test_no_more_requests_and_tasks_than_the_profile_allows() -> None:
+    tasks_before = len(asyncio.all_tasks())
+    most_tasks = 0
+
+    async def look(context: Context) -> None:
+        nonlocal most_tasks
+        most_tasks = max(most_tasks, len(asyncio.all_tasks()) - tasks_before)
+        await asyncio.sleep(0)
+
+    agents = [asks("F", "[[f]]", after=look, choose_next=to("G")), asks("G", "[[s]]", after=look)]
+    values: dict[str, object] = {"f": list(range(50)), "s": list(range(5))}
+    run = await Run(agents, echo, values, max_concurrent=3).to_end()
+    assert len(run.contexts) == 250
+    assert run.completer.peak == 3
+    assert most_tasks == 3
+
+
+async def test_every_profile_has_its_own_workers() -> None:
+    gate, started = asyncio.Event(), asyncio.Event()
+
+    def answer(request: Request) -> Reply | str:
+        if request.profile.category == "slow":
+            return Reply(content="s", gate=gate, started=started)
+        if started.is_set():
+            gate.set()  # only reached when the fast profile does not wait for the slow one
+        return "q"
+
+    def route(context: Context) -> Next:
+        return Next.to("Slow" if context.text("f") == "1" else "Quick")
+
+    agents = [
+        works("F", template="[[f]]", choose_next=route),
+        asks("Slow", profile="slow"),
+        asks("Quick", profile="quick"),
+    ]
+    run = await asyncio.wait_for(Run(agents, answer, {"f": [1, 2, 3]}, max_concurrent=1).to_end(), 10)
+    assert [context.text("slow") + context.text("quick") for context in run.contexts] == ["s", "q", "q"]
+
+
+async def test_merged_none_leaves_the_branches() -> None:
+    agents = [asks("F", "[[f]]", merge=lambda contexts: None)]
+    run = await Run(agents, echo, {"f": ["x", "y"]}).to_end()
+    assert [context.trace.text() for context in run.contexts] == ["⇉ 1/2, M, F", "⇉ 2/2, M, F"]
+
+
+async def test_a_merge_may_leave_several() -> None:
+    agents = [asks("F", "[[f]]", merge=lambda contexts: contexts[::2], choose_next=to("E")), works("E")]
+    run = await Run(agents, echo, {"f": ["x", "y", "z"]}).to_end()
+    assert [context.trace.text() for context in run.contexts] == ["⇉ 1/3, M, F, 3↣2, ○, E", "⇉ 3/3, M, F, 3↣2, ○, E"]
+    assert {event.branch for event in run.of(AgentStarted)} == {"", "1/2", "2/2"}
+
+
+# --- limits ---
+
+
+async def test_a_loop_ends_at_the_step_limit() -> None:
+    run = await Run([works("A", choose_next=to("A"))], limits=Limits(max_steps=5)).to_end()
+    (context,) = run.contexts
+    assert context.trace.text() == "○, A, ○, A, ○, A, ○, A, ○, A"
+    assert context.error is not None
+    assert isinstance(context.error.exception, BudgetExceeded)
+    assert context.error.exception.facts == {"limit": "max_steps", "spent": "5"}
+    assert run.finished.status == "budget"
+    assert "after 5 steps" in run.finished.reason
+
+
+async def test_each_branch_counts_its_own_steps() -> None:
+    agents = [works("F", template="[[f]]", choose_next=to("E")), works("E")]
+    run = await Run(agents, values={"f": list(range(10))}, limits=Limits(max_steps=2)).to_end()
+    assert run.finished.status == "finished"
+
+
+async def test_money_stops_the_next_request() -> None:
+    reply = Reply(content="r", cost=Decimal("0.4"))
+    run = await Run(
+        [asks("A", "[[f]]")], [reply], {"f": list(range(10))}, limits=Limits(max_cost=Decimal(1)), max_concurrent=1
+    ).to_end()
+    assert len(run.completer.requests) == 3
+    assert [bool(context.error) for context in run.contexts] == [False] * 3 + [True] * 7
+    assert run.finished.status == "budget"
+    assert run.finished.statistics.cost == Decimal("1.2")
+
+
+async def test_nothing_to_spend_still_allows_what_is_free() -> None:
+    run = await Run([asks("A", choose_next=to("B")), asks("B")], limits=Limits(max_cost=Decimal(0))).to_end()
+    assert run.finished.status == "finished"
+
+
+async def test_time_ends_the_run_and_keeps_what_arrived() -> None:
+    never = Reply(content=["half"], gate=asyncio.Event())
+    run = await Run([asks("A", "[[f]]")], [never], {"f": list(range(6))}, limits=Limits(max_seconds=0.05)).to_end()
+    assert len(run.contexts) == 6
+    assert [context.text("a") for context in run.contexts] == ["half"] * 4 + [""] * 2
+    assert all(context.error and isinstance(context.error.exception, BudgetExceeded) for context in run.contexts)
+    assert run.finished.status == "budget"
+    assert run.completer.running == 0
+
+
+async def test_a_timeout_of_a_hook_is_its_own_error() -> None:
+    async def late(context: Context) -> None:
+        raise TimeoutError("the database is slow")
+
+    run = await Run([works("A", before=late)], limits=Limits(max_seconds=60)).to_end()
+    assert run.of(BranchFailed)[0].error.message == "TimeoutError: the database is slow"
+    assert run.finished.status == "failed"
+
+
+# --- cancellation ---
+
+
+async def test_cancelling_ends_all_branches_and_loses_no_event() -> None:
+    started = asyncio.Event()
+
+    def answer(request: Request) -> Reply | str:
+        if request.prompt == "0":
+            return "done"
+        return Reply(content=["half"], gate=asyncio.Event(), started=started if request.prompt == "4" else None)
+
+    run = Run([asks("A", "[[f]]")], answer, {"f": list(range(100))})
+    task = asyncio.create_task(run.to_end())
+    await started.wait()
+    while len(run.of(ChunkReceived)) < 5:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert run.completer.running == 0
+    assert not run.of(BranchFailed)
+    assert not run.of(RunFinished)
+    assert [context.text("a") for context in run.walk.contexts] == ["done"]
+    last = run.walk.finished("stopped", "by you")
+    assert (last.status, last.reason, len(last.results)) == ("stopped", "by you", 1)
+    assert last.agents["A"].requests == 1
+
+
+# --- gathering ---
+
+
+def gathers(name: str = "Table", **fields: object) -> Agent:
+    return works(name, gather=True, merge=lambda contexts: merge_contexts(["f", "d", "p"], contexts), **fields)
+
+
+def sorting() -> list[Agent]:
+    def route(context: Context) -> Next:
+        return Next.to({"d": "D", "p": "P"}[context.text("f")[0]])
+
+    return [
+        works("Sort", template="[[f]]", choose_next=route, targets=["D", "P"]),
+        asks("D", "{{f}}", choose_next=to("Table"), targets=["Table"]),
+        asks("P", "{{f}}", choose_next=to("Table"), targets=["Table"]),
+        gathers(choose_next=to("End")),
+        works("End"),
+    ]
+
+
+async def test_a_gathering_agent_waits_for_all_paths_and_runs_once() -> None:
+    run = await Run(sorting(), echo, {"f": ["d1", "p1", "d2"]}).to_end()
+    (context,) = run.contexts
+    assert dict(context) == {"f": ["d1", "p1", "d2"], "d": ["re d1", "re d2"], "p": ["re p1"]}
+    assert context.trace.text() == "⇉ 1/3, ○, Sort, →, M, D, 3↣1, ○, Table, ○, End"
+    assert [event.agent for event in run.of(AgentStarted)].count("Table") == 1
+    merged = run.of(Merged)[0]
+    assert (merged.agent, merged.inputs, merged.outputs, merged.branch) == ("Table", 3, 1, "")
+
+
+async def test_failed_and_ended_branches_are_not_waited_for() -> None:
+    def answer(request: Request) -> str | Exception:
+        return AnswerIncomplete("Cut.") if request.prompt == "p1" else f"re {request.prompt}"
+
+    run = await Run(sorting(), answer, {"f": ["d1", "p1"]}).to_end()
+    good, bad = run.contexts
+    assert good.trace.text() == "⇉ 1/2, ○, Sort, →, M, D, 1↣1, ○, Table, ○, End"
+    assert bad.text("f") == "p1"
+    run = await Run(sorting(), [AnswerIncomplete("Cut.")], {"f": ["d1", "p1"]}).to_end()
+    assert [bool(context.error) for context in run.contexts] == [True, True]
+
+
+async def test_a_gathering_agent_does_not_wait_for_what_cannot_reach_it() -> None:
+    gate = asyncio.Event()
+
+    def answer(request: Request) -> Reply | str:
+        return Reply(content="slow", gate=gate) if request.prompt == "side" else "quick"
+
+    def open_gate(context: Context) -> None:
+        gate.set()  # the side branch ends only after the gathering agent ran
+
+    agents = [
+        works("F", template="[[f]]", choose_next=lambda context: Next.to(context.text("f")), targets=["Side", "D"]),
+        asks("Side", "side"),
+        asks("D", choose_next=to("Table"), targets=["Table"]),
+        gathers(after=open_gate),
+    ]
+    run = await asyncio.wait_for(Run(agents, answer, {"f": ["Side", "D"]}).to_end(), 10)
+    assert [context.text("f") for context in run.contexts] == ["Side", "D"]
+
+
+async def test_gathering_agents_in_a_row_wait_for_each_other() -> None:
+    def route(context: Context) -> Next:
+        return Next.to("G2" if context.text("f") == "z" else "G1")
+
+    agents = [
+        works("F", template="[[f]]", choose_next=route, targets=["G1", "G2"]),
+        gathers("G2"),
+        gathers("G1", choose_next=to("G2"), targets=["G2"]),
+    ]
+    run = await Run(agents, values={"f": ["x", "y", "z"]}).to_end()
+    (context,) = run.contexts
+    assert context["f"] == ["x", "y", "z"]
+    assert context.trace.text() == "⇉ 1/3, ○, F, 2↣1, ○, G1, 2↣1, ○, G2"
+
+
+async def test_gathering_agents_in_a_circle_do_not_hang() -> None:
+    tries = iter(range(3))
+    agents = [
+        works("F", template="[[f]]", choose_next=lambda context: Next.to(context.text("f"))),
+        gathers("G1", choose_next=lambda context: Next.to("G2") if next(tries, None) is not None else Next.end()),
+        gathers("G2", choose_next=to("G1")),
+    ]
+    run = await asyncio.wait_for(Run(agents, values={"f": ["G1", "G2"]}).to_end(), 10)
+    assert len(run.contexts) == 1
+
+
+async def test_a_failed_gathering_keeps_all_contexts() -> None:
+    agents = [works("F", template="[[f]]", choose_next=to("G")), works("G", gather=True, merge=boom)]
+    run = await Run(agents, values={"f": ["x", "y"]}).to_end()
+    assert [(context.text("f"), bool(context.error)) for context in run.contexts] == [("x", True), ("y", True)]
+
+
+# --- walking on ---
+
+
+async def test_a_second_walk_goes_on_where_the_first_ended() -> None:
+    agents = [
+        asks("A", "one"),
+        Agent("B", AgentType.CONVERSATION, template="two", handler=lambda context: TextHandler("b")),
+    ]
+    (context,) = (await Run(agents, echo).to_end()).contexts
+    seconds = context.statistic.effective_seconds
+    run = await Run(agents, echo, context, start="B").to_end()
+    (again,) = run.contexts
+    assert again is context
+    assert run.completer.requests[0].turns == [["user", "one"], ["assistant", "re one"], ["user", "two"]]
+    assert again.trace.text() == "M, A, ‖, M, B"
+    assert again.statistic.requests == 2
+    assert again.statistic.effective_seconds > seconds
+    assert run.finished.statistics.requests == 1
+
+
+async def test_the_answer_of_a_failed_walk_is_not_taken_along() -> None:
+    agents = [asks("A", "one", after=boom), Agent("B", AgentType.CONVERSATION, template="two")]
+    (context,) = (await Run(agents, echo).to_end()).contexts
+    run = await Run(agents, echo, context, start="B").to_end()
+    assert run.completer.requests[0].turns == [["user", "one\ntwo"]]

@@ -1,0 +1,71 @@
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.flow.context import Context, text_of
+from engine.flow.template import Slot, expand, fill, literal, narrowed, split_count, split_keys
+
+
+def test_joined_json_and_slots() -> None:
+    context = Context({"a": ["1", "2"], "b": ["x"]})
+    parts = expand("{{a}} {{{a}}} [[b]] [[b|hidden]]!", context)
+    assert parts == ("1\n\n2", " ", '["1","2"]', " ", Slot("b"), " ", Slot("b", hidden=True), "!")
+    assert split_keys(parts) == ("b",)
+    assert fill(parts, context) == '1\n\n2 ["1","2"] x !'
+    assert literal(parts) == '1\n\n2 ["1","2"] [[b]] [[b|hidden]]!'
+
+
+def test_shown_keys_come_first() -> None:
+    assert split_keys((Slot("id", hidden=True), Slot("name")), (Slot("role"),)) == ("name", "role", "id")
+
+
+def test_the_shortest_list_counts() -> None:
+    context = Context({"a": ["1", "2", "3"], "b": ["x", "y"], "c": []})
+    assert split_count(("a", "b"), context) == 2
+    assert split_count(("a", "c"), context) == 0
+    branch = narrowed(context, ("a", "b"), 1, 2)
+    assert dict(branch) == {"a": ["2"], "b": ["y"], "c": []}
+    assert context["a"] == ["1", "2", "3"]
+
+
+def test_a_longer_key_wins_over_its_beginning() -> None:
+    assert fill(expand("{{ab}}{{a}}", Context({"a": "short", "ab": "long"})), Context()) == "longshort"
+
+
+def test_values_json_cannot_hold_leave_the_placeholder(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert expand("{{{x}}}", Context({"x": [float("nan")]})) == ("{{{x}}}",)
+    assert "cannot be written as JSON" in caplog.text
+
+
+keys = st.text(min_size=1, max_size=4)
+values = st.lists(st.one_of(st.text(max_size=8), st.integers(), st.booleans(), st.none()), max_size=3)
+
+
+@given(st.text(max_size=40), st.dictionaries(keys, values, max_size=3))
+def test_text_without_placeholders_stays(text: str, context: dict[str, list[object]]) -> None:
+    plain = text.replace("{{", "").replace("[[", "")
+    assert literal(expand(plain, context)) == plain
+
+
+@given(st.dictionaries(keys, values, min_size=1, max_size=3), st.data())
+def test_inserted_values_are_never_scanned(context: dict[str, list[object]], data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(sorted(context)))
+    other = data.draw(st.sampled_from(sorted(context)))
+    context[key] = [f"{{{{{other}}}}}", f"[[{other}]]"]
+    expanded = literal(expand(f"<{{{{{key}}}}}>", context))
+    if "{" not in key and "}" not in key:  # a key of braces may be found at another place
+        assert expanded == f"<{{{{{other}}}}}\n\n[[{other}]]>"
+
+
+@given(values, st.text(alphabet="abc ", max_size=5), st.text(alphabet="abc ", max_size=5))
+def test_each_branch_gets_its_element(items: list[object], before: str, after: str) -> None:
+    context = Context({"k": items})
+    parts = expand(f"{before}[[k]]{after}", context)
+    keys = split_keys(parts)
+    count = split_count(keys, context)
+    assert count == len(items)
+    texts = [fill(parts, narrowed(context, keys, index, count)) for index in range(count)]
+    assert texts == [f"{before}{text_of(item)}{after}" for item in items]
