@@ -51,7 +51,7 @@ clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 .venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 …")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: for instance make PYTHON=python3.12")'
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 # The model's package names dependencies that are not needed for its one file and need a compiler: hence --no-deps.

@@ -1,11 +1,13 @@
 """What the window remembers between starts, typed."""
 
+import json
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from workbench.theme import SYSTEM
+from workbench.theme import DARK, LARGEST_ZOOM, LIGHT, SMALLEST_ZOOM, SYSTEM
 
 T = TypeVar("T", str, int, float, bool)
 
@@ -39,7 +41,8 @@ class Settings:
     @property
     def theme(self) -> str:
         """`system`, `dark` or `light`."""
-        return self._read("look/theme", SYSTEM)
+        value = self._read("look/theme", SYSTEM)
+        return value if value in (SYSTEM, DARK, LIGHT) else SYSTEM
 
     @theme.setter
     def theme(self, value: str) -> None:
@@ -48,7 +51,8 @@ class Settings:
     @property
     def zoom(self) -> float:
         """Text zoom, 1.0 = 100 %."""
-        return self._read("look/zoom", 1.0)
+        value = self._read("look/zoom", 1.0)
+        return value if SMALLEST_ZOOM <= value <= LARGEST_ZOOM else 1.0
 
     @zoom.setter
     def zoom(self, value: float) -> None:
@@ -104,18 +108,15 @@ class Settings:
 
     def inputs(self, flow: str) -> dict[str, str]:
         """The inputs last typed for a flow."""
-        self._store.beginGroup("inputs/" + _group(flow))
-        values = {key: str(self._store.value(key)) for key in self._store.childKeys()}
-        self._store.endGroup()
-        return values
+        try:
+            values = json.loads(self._read(_inputs_key(flow), "{}"))
+        except ValueError:
+            return {}
+        return {str(key): str(value) for key, value in values.items()} if isinstance(values, dict) else {}
 
     def set_inputs(self, flow: str, values: dict[str, str]) -> None:
         """Remember the inputs typed for a flow."""
-        self._store.remove("inputs/" + _group(flow))
-        self._store.beginGroup("inputs/" + _group(flow))
-        for key, value in values.items():
-            self._store.setValue(key, value)
-        self._store.endGroup()
+        self._store.setValue(_inputs_key(flow), json.dumps(values, ensure_ascii=False))
 
     @property
     def has_run(self) -> bool:
@@ -149,6 +150,6 @@ class Settings:
         self._store.sync()
 
 
-def _group(flow: str) -> str:
-    """A flow's name or path as one group name of an INI file."""
-    return flow.replace("/", "_").replace("\\", "_")
+def _inputs_key(flow: str) -> str:
+    """Where the inputs of a flow are kept; a path would be taken for nested groups."""
+    return "inputs/" + quote(flow, safe="")

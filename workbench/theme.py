@@ -83,6 +83,8 @@ TOKENS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 DARK, LIGHT, SYSTEM = "dark", "light", "system"
 
+SMALLEST_ZOOM, LARGEST_ZOOM = 0.7, 2.5
+
 WEIGHTS = {
     400: QFont.Weight.Normal,
     500: QFont.Weight.Medium,
@@ -136,8 +138,8 @@ class Theme(QObject):
         self._apply()
 
     def set_zoom(self, zoom: float) -> None:
-        """Scale all text and sizes; kept between 70 % and 250 %."""
-        self._zoom = min(2.5, max(0.7, round(zoom, 2)))
+        """Scale all text and sizes, within the limits."""
+        self._zoom = min(LARGEST_ZOOM, max(SMALLEST_ZOOM, round(zoom, 2)))
         self._apply()
 
     def set_reduced_motion(self, reduced: bool) -> None:
@@ -304,6 +306,7 @@ QTabBar::tab { background: transparent; color: %(text2)s; padding: %(px6)s %(px1
   border-right: 1px solid %(line)s; border-top: 2px solid transparent; min-height: %(px14)s; }
 QTabBar::tab:selected { color: %(text)s; background: %(bg_canvas)s; border-top: 2px solid %(accent)s; }
 QTabBar::tab:hover:!selected { background: %(bg_hover)s; }
+QTabBar[flat="true"] { background: transparent; }
 QTabBar[flat="true"]::tab { border: none; border-radius: 4px; margin: %(px4)s %(px2)s; padding: %(px4)s %(px10)s; }
 QTabBar[flat="true"]::tab:selected { background: %(bg_press)s; }
 QTabWidget::pane { border: none; }
