@@ -234,8 +234,6 @@ def _not_none(types: tuple[inspect.Type, ...]) -> inspect.Type:
 
 def _expected(kind: inspect.Type) -> str:
     match kind:
-        case inspect.UnionType(types):
-            return f"{_expected(_not_none(types))} or null"
         case inspect.EnumType(cls):
             return "one of " + ", ".join(str(member.value) for member in cls)
         case inspect.LiteralType(values):
