@@ -172,6 +172,11 @@ class EmbeddedServer:
         own = sorted((self._data_dir / "models").glob("*.gguf"))
         return own[0] if own else bundled_model()
 
+    async def choose_model(self, file: Path | None) -> None:
+        """Serve another file from the next start on; a running server is stopped. None = as at first."""
+        await self.stop()
+        self._model_file = file
+
     async def ensure(self) -> Endpoint:
         """Start the server if it does not run and wait until it is ready; callers at the same time share one start.
 

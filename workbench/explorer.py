@@ -72,6 +72,10 @@ class Explorer(QWidget):
             self._items[kind] = items
             self._fill()
 
+    def items(self, kind: str) -> Sequence[ExplorerItem]:
+        """The rows of one group."""
+        return self._items[kind]
+
     def _fill(self) -> None:
         # All groups are open unless the person closed them.
         closed = {

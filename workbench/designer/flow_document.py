@@ -1,12 +1,22 @@
 """The flow under edit: its value, its file, and whether the two differ."""
 
+import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine.errors import Problem
+from engine import LoadedFlow, Problem, StorageError, flow_text, save_flow
 from engine.flow.flow_spec import FlowSpec
+from engine.recovery_files import RecoveryFiles
+
+logger = logging.getLogger(__name__)
+
+QUIET_MS = 1500
+"""Unsaved changes are kept this long after the last edit (reliability R26: within 2 s) …"""
+BUSY_SECONDS = 10.0
+"""… and at most this often while the editing goes on."""
 
 
 class FlowDocument(QObject):
@@ -21,11 +31,39 @@ class FlowDocument(QObject):
     problems_changed = Signal()
     """The list of faults became another."""
 
-    def __init__(self, spec: FlowSpec, path: Path | None = None, parent: QObject | None = None) -> None:
+    recovery_failed = Signal(object)
+    """Unsaved changes cannot be kept; the StorageError. Told once until it works again."""
+
+    def __init__(
+        self,
+        spec: FlowSpec,
+        path: Path | None = None,
+        parent: QObject | None = None,
+        *,
+        name: str = "",
+        digest: str = "",
+        recovery: RecoveryFiles | None = None,
+    ) -> None:
+        """Hold a flow.
+
+        Args:
+            path: its file; None before the first save.
+            name: what it is called in the recovery folder while it has no path.
+            digest: SHA-256 of the file as it was read.
+            recovery: where unsaved changes are kept; None = nowhere.
+        """
         super().__init__(parent)
         self._spec = spec
         self._saved: FlowSpec | None = spec
         self._path = path
+        self._name = name or spec.name
+        self._digest = digest
+        self._recovery = recovery
+        self._kept_at = 0.0
+        self._recovery_works = True
+        self._keep_timer = QTimer(self)
+        self._keep_timer.setSingleShot(True)
+        self._keep_timer.timeout.connect(self._keep)
         self._problems: tuple[Problem, ...] = ()
         self._was_modified = False
 
@@ -60,11 +98,71 @@ class FlowDocument(QObject):
             self._problems = tuple(problems)
             self.problems_changed.emit()
 
+    @classmethod
+    def of(cls, loaded: LoadedFlow, path: Path | None, name: str, recovery: RecoveryFiles) -> "FlowDocument":
+        """The document of a flow that was read."""
+        return cls(loaded.spec, path, name=name, digest=loaded.digest, recovery=recovery)
+
+    def save(self, path: Path) -> None:
+        """Write the flow to a file, which is its file from now on; raises StorageError, then nothing has changed."""
+        self._digest = save_flow(self._spec, path)
+        self.discard_recovery()
+        self._saved = self._spec
+        if path != self._path:
+            self._path = path
+            self.path_changed.emit()
+        self._tell_modified()
+
+    def close(self) -> None:
+        """Keep what is unsaved at once; the document is about to go."""
+        if self._keep_timer.isActive():
+            self._keep()
+
+    def discard_recovery(self) -> None:
+        """Forget what was kept of unsaved changes."""
+        self._keep_timer.stop()
+        if self._recovery is not None:
+            try:
+                self._recovery.discard(self._kept_name)
+            except StorageError as error:
+                logger.warning("%s", error)
+
+    @property
+    def _kept_name(self) -> str:
+        return str(self._path or self._name)
+
+    def _plan_keeping(self) -> None:
+        """Wait for a pause in the editing, but not longer than the busy limit."""
+        if self._recovery is None:
+            return
+        if not self.is_modified:
+            self.discard_recovery()
+            return
+        if not self._keep_timer.isActive():
+            self._kept_at = time.monotonic()
+        left = BUSY_SECONDS - (time.monotonic() - self._kept_at)
+        self._keep_timer.start(max(0, min(QUIET_MS, round(left * 1000))))
+
+    def _keep(self) -> None:
+        self._keep_timer.stop()
+        if self._recovery is None or not self.is_modified:
+            return
+        path = str(self._path) if self._path else ""
+        try:
+            self._recovery.keep(self._kept_name, flow_text(self._spec), path=path, base_digest=self._digest)
+        except StorageError as error:
+            if self._recovery_works:
+                self.recovery_failed.emit(error)
+            self._recovery_works = False
+        else:
+            self._recovery_works = True
+
     def replace(self, spec: FlowSpec) -> None:
         """Set the flow; only commands call this."""
         if spec is self._spec:
             return
         before, self._spec = self._spec, spec
+        self._plan_keeping()
         self.spec_changed.emit(before, spec)
         self._tell_modified()
 

@@ -77,8 +77,8 @@ class TemplateEdit(QPlainTextEdit):
         self._loading = False
         self.updateGeometry()
 
-    def show_known_keys(self, keys: Collection[str]) -> None:
-        """Underline placeholders of other keys."""
+    def show_known_keys(self, keys: Collection[str] | None) -> None:
+        """Underline placeholders of other keys; None = any key may exist."""
         if keys != self.highlighter.known:
             self.highlighter.known = keys
             self.highlighter.rehighlight()

@@ -1,0 +1,116 @@
+"""Builds the application: Qt, the loop, the engine, the window; and takes them down again in order."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from PySide6.QtCore import QMessageLogContext, Qt, QtMsgType, qInstallMessageHandler
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from engine import EmbeddedServer, Engine, ProfileStore, RunHistory
+from engine.folders import Folders
+from workbench.desk import Desk
+from workbench.error_presenter import LastResort
+from workbench.event_loop import run_application
+from workbench.log_dock import QtLogHandler, install_logging, remove_logging
+from workbench.main_window import MainWindow
+from workbench.settings import Settings
+from workbench.theme import theme
+
+logger = logging.getLogger(__name__)
+
+SHUTDOWN_SECONDS = 7.0
+"""From the decision to end to the end of the loop, at most (reliability R21: 8 s for the process)."""
+
+QT_LEVELS = {
+    QtMsgType.QtDebugMsg: logging.DEBUG,
+    QtMsgType.QtInfoMsg: logging.DEBUG,
+    QtMsgType.QtWarningMsg: logging.WARNING,
+    QtMsgType.QtCriticalMsg: logging.ERROR,
+    QtMsgType.QtFatalMsg: logging.CRITICAL,
+}
+
+
+def make_application() -> QApplication:
+    """The QApplication with its name; call it once in a process."""
+    QGuiApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
+    app = QApplication(sys.argv[:1])
+    app.setApplicationName("Flow Workbench")
+    app.setDesktopFileName("flow-workbench")
+    app.setQuitOnLastWindowClosed(False)
+    return app
+
+
+def run_window(documents: Sequence[str], folders: Folders, *, offline: bool = False) -> int:
+    """Open the window with these flows and stay until it is closed; the exit status."""
+    app = make_application()
+    qInstallMessageHandler(_log_qt)
+    settings = Settings(folders.settings)
+    theme.reduced_motion = settings.reduced_motion
+    theme.install(settings.theme, settings.zoom)
+    log = install_logging(folders.log)
+    last_resort = LastResort()
+    last_resort.install()
+    try:
+        return run_application(app, _live(documents, folders, settings, log, last_resort, offline))
+    finally:
+        last_resort.remove()
+        remove_logging(log)
+
+
+def make_engine(folders: Folders, settings: Settings, *, offline: bool) -> Engine:
+    """The engine with what the settings say."""
+    model = Path(settings.model_file) if settings.model_file else None
+    return Engine(
+        profiles=ProfileStore(folders.profiles),
+        server=EmbeddedServer(data_dir=folders.root, model_file=model),
+        history=RunHistory(folders.history),
+        offline=offline or settings.offline,
+    )
+
+
+async def _live(
+    documents: Sequence[str],
+    folders: Folders,
+    settings: Settings,
+    log: QtLogHandler,
+    last_resort: LastResort,
+    offline: bool,
+) -> int:
+    """The life of the window, from showing it to closing everything."""
+    loop = asyncio.get_running_loop()
+    last_resort.follow(loop)
+    ended = loop.create_future()
+    window = MainWindow()
+    engine = make_engine(folders, settings, offline=offline)
+    desk = Desk(window, engine, settings, folders, log)
+    last_resort.error_caught.connect(desk.show_error)
+    desk.quit_requested.connect(lambda: None if ended.done() else ended.set_result(None))
+    with suppress(NotImplementedError):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, desk.leave)
+    window.show()
+    desk.start(documents)
+    try:
+        await ended
+    finally:
+        window.allow_close()
+        window.hide()
+        try:
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
+                await desk.shut_down()
+                await engine.close()
+        except TimeoutError:
+            logger.error("Closing took longer than %s seconds; what is left is given up.", SHUTDOWN_SECONDS)
+        window.close()
+        window.deleteLater()
+    return 0
+
+
+def _log_qt(kind: QtMsgType, _context: QMessageLogContext, message: str | None) -> None:
+    logging.getLogger("qt").log(QT_LEVELS[kind], "%s", message)

@@ -1,0 +1,381 @@
+"""The inspector's form for one agent."""
+
+import asyncio
+from collections.abc import Mapping
+from decimal import Decimal
+
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from engine import Category, Engine, EngineError, ModelProfile
+from engine.flow.flow_keys import known_keys
+from engine.flow.flow_spec import AgentSpec, AgentType, ModelSpec
+from engine.profile import PREDEFINED_CATEGORIES
+from engine.statistics import CostProvenance
+from workbench.designer.editor import FlowEditor
+from workbench.designer.edits import change_agent, rename_agent
+from workbench.designer.form_head import Head
+from workbench.text_format import cost_text, tokens_text
+from workbench.theme import theme
+from workbench.widgets.section import Section
+from workbench.widgets.template_edit import TemplateEdit
+
+TYPE_TEXTS: Mapping[AgentType, tuple[str, str, str]] = {
+    AgentType.COMPLETION: ("Completion", "Fresh conversation, one prompt", "agent-completion"),
+    AgentType.START_CONVERSATION: ("Start", "Starts a new conversation", "agent-start"),
+    AgentType.START_CONVERSATION_WITH_SYSTEM_PROMPT: (
+        "Start, with system prompt",
+        "Starts a new conversation with a role",
+        "agent-start-system",
+    ),
+    AgentType.CONVERSATION: ("Continue", "Answers in the same conversation", "agent-conversation"),
+    AgentType.CONVERSATION_WITH_SYSTEM_PROMPT: (
+        "Continue, with system prompt",
+        "Answers in the same conversation and keeps the role that is there",
+        "agent-conversation-system",
+    ),
+    AgentType.PROCESSING_ONLY: ("Processing only", "No model call, works on the context", "agent-processing"),
+}
+"""Agent type → its name, one line about it, its icon."""
+
+
+class AgentForm(QWidget):
+    """One agent: name, model, conversation, prompts, and what becomes of its answer."""
+
+    def __init__(self, editor: FlowEditor, engine: Engine, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._editor = editor
+        self._engine = engine
+        self._name = ""
+        self._head = Head(self)
+        self.name = QLineEdit(self)
+        self.name.setAccessibleName("Name of the agent")
+        self.name.editingFinished.connect(self._rename)
+        self.model = QComboBox(self)
+        self.model.setAccessibleName("Model")
+        self.model.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.model.activated.connect(self._choose_model)
+        self.temperature = self._override_field("temperature", "Temperature")
+        self.max_tokens = self._override_field("maxTokens", "Limit of the answer in tokens")
+        self.type = QComboBox(self)
+        self.type.setAccessibleName("Conversation")
+        self.type.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        for kind, (title, line, _) in TYPE_TEXTS.items():
+            self.type.addItem(title, kind)
+            self.type.setItemData(self.type.count() - 1, line, Qt.ItemDataRole.ToolTipRole)
+        self.type.activated.connect(self._choose_type)
+        self.system_prompt = TemplateEdit("System prompt", self, least_lines=2)
+        self.system_prompt.edited.connect(lambda text: self._edit_text("system_prompt", "system prompt", text))
+        self.template = TemplateEdit("Prompt", self, least_lines=4)
+        self.template.edited.connect(lambda text: self._edit_text("template", "prompt", text))
+        self._hints: dict[str, QLabel] = {}
+        self._foot = QLabel(self)
+        self._foot.setProperty("role", "muted")
+        self._response = QLabel(self)
+        self._routes = QLabel(self)
+        for label in (self._response, self._routes):
+            label.setWordWrap(True)
+            label.setProperty("role", "secondary")
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        self._error = QLabel(self)
+        self._error.setWordWrap(True)
+        self._error.hide()
+        self._build()
+        self._count_timer = QTimer(self)
+        self._count_timer.setSingleShot(True)
+        self._count_timer.setInterval(250)
+        self._count_timer.timeout.connect(self._start_count)
+        self._count_task: asyncio.Task[None] | None = None
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def _override_field(self, key: str, name: str) -> QLineEdit:
+        field = QLineEdit(self)
+        field.setAccessibleName(name)
+        field.setToolTip(f"{name}. Empty: as the profile says.")
+        field.editingFinished.connect(lambda: self._edit_override(key, field))
+        return field
+
+    def _build(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self._head)
+        name = QHBoxLayout()
+        name.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(4))
+        name.addWidget(self.name)
+        layout.addLayout(name)
+        self._error.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(4))
+        layout.addWidget(self._error)
+        model = Section("Model", self)
+        form = QFormLayout()
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.addRow("Model", self.model)
+        for label, key, field in (
+            ("Temperature", "temperature", self.temperature),
+            ("Max tokens", "maxTokens", self.max_tokens),
+        ):
+            row = QHBoxLayout()
+            field.setMaximumWidth(theme.px(72))
+            hint = QLabel(self)
+            hint.setProperty("role", "muted")
+            self._hints[key] = hint
+            row.addWidget(field)
+            row.addWidget(hint, 1)
+            form.addRow(label, row)
+        model.body.addLayout(form)
+        conversation = Section("Conversation", self)
+        conversation.body.addWidget(self.type)
+        prompt = Section("Prompt", self)
+        for title, edit in (("System prompt", self.system_prompt), ("Template", self.template)):
+            caption = QLabel(title, self)
+            caption.setProperty("role", "secondary")
+            caption.setBuddy(edit)
+            prompt.body.addWidget(caption)
+            prompt.body.addWidget(edit)
+        prompt.body.addWidget(self._foot)
+        response = Section("Response", self)
+        response.body.addWidget(self._response)
+        routes = Section("Routes", self)
+        routes.body.addWidget(self._routes)
+        for section in (model, conversation, prompt, response, routes):
+            layout.addWidget(section)
+        layout.addStretch(1)
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    def show_agent(self, name: str) -> None:
+        """Show an agent as it is now."""
+        spec = self._editor.document.spec
+        agent = spec.agent(name)
+        if agent is None:
+            return
+        if name != self._name:
+            self._error.hide()
+        self._name = name
+        profile = self._profile(agent)
+        title, line, icon = TYPE_TEXTS[agent.type] if agent.type else ("Grader", "Judges an answer", "grader")
+        category = (agent.model.category if agent.model else None) or (profile.category if profile else "")
+        if agent.model is None:
+            category = "M"
+        self._head.show_head(agent.name, line or title, icon, category)
+        if not self.name.hasFocus() or self.name.text() != name:
+            self.name.setText(name)
+        self._show_models(agent)
+        self._show_overrides(agent, profile)
+        with QSignalBlocker(self.type):
+            self.type.setEnabled(agent.type is not None)
+            self.type.setCurrentIndex(self.type.findData(agent.type))
+        keys = known_keys(spec)
+        for edit, text in ((self.system_prompt, agent.system_prompt), (self.template, agent.template)):
+            edit.load(text)
+            edit.show_known_keys(None if keys.open else keys.names)
+        self._response.setText(response_text(agent))
+        self._routes.setText(routes_text(agent))
+        self._count_timer.start()
+
+    def _profile(self, agent: AgentSpec) -> ModelProfile | None:
+        model = agent.model or ModelSpec(category="M")
+        try:
+            if model.profile:
+                return self._engine.resolve(model.profile)
+            return self._engine.resolve(Category.named(model.category or "M"))
+        except EngineError:
+            return None
+
+    def _show_models(self, agent: AgentSpec) -> None:
+        """Categories with what they are mapped to, then profiles."""
+        mapping = self._engine.profiles.categories()
+        model = agent.model or ModelSpec(category="M")
+        with QSignalBlocker(self.model):
+            self.model.clear()
+            labels = [*PREDEFINED_CATEGORIES, *(label for label in mapping if label not in PREDEFINED_CATEGORIES)]
+            for label in labels:
+                self.model.addItem(f"{label}  →  {mapping.get(label, 'not mapped')}", ("category", label))
+            self.model.insertSeparator(self.model.count())
+            for name in self._engine.profiles.names():
+                self.model.addItem(theme.icon("profile", 14, checked=None), name, ("profile", name))
+            wanted = ("profile", model.profile) if model.profile else ("category", model.category or "M")
+            position = next((i for i in range(self.model.count()) if self.model.itemData(i) == wanted), -1)
+            if position < 0:
+                self.model.addItem(f"{wanted[1]} (missing)", wanted)
+                position = self.model.count() - 1
+            self.model.setCurrentIndex(position)
+            self.model.setEnabled(model.inline is None)
+
+    def _show_overrides(self, agent: AgentSpec, profile: ModelProfile | None) -> None:
+        overrides = agent.model.overrides if agent.model else {}
+        of_profile = {
+            "temperature": f"{profile.temperature:g}" if profile else "?",
+            "maxTokens": f"{profile.max_tokens:,}" if profile else "?",
+        }
+        for key, field in (("temperature", self.temperature), ("maxTokens", self.max_tokens)):
+            value = overrides.get(key)
+            if not field.hasFocus():
+                field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
+            field.setProperty("invalid", "false")
+            self._hints[key].setText(f"profile: {of_profile[key]}")
+
+    # -- editing ----------------------------------------------------------------------------------------------------
+
+    def _agent(self) -> AgentSpec | None:
+        return self._editor.document.spec.agent(self._name)
+
+    def _edit_text(self, field: str, words: str, text: str) -> None:
+        spec = change_agent(self._editor.document.spec, self._name, **{field: text})
+        self._editor.edit(f"Edit {words} of {self._name}", spec, f"{self._name}:{field}")
+
+    def _rename(self) -> None:
+        new = self.name.text().strip()
+        if new == self._name or self._agent() is None:
+            return
+        try:
+            spec = rename_agent(self._editor.document.spec, self._name, new)
+        except ValueError:
+            taken = f"There is another agent named “{new}”." if new else "An agent needs a name."
+            self._error.setText(f"{taken} The name is still “{self._name}”.")
+            self._error.show()
+            self.name.setText(self._name)
+            return
+        self._error.hide()
+        old, self._name = self._name, new
+        self._editor.edit(f"Rename {old} to {new}", spec)
+        self._editor.select([new])
+
+    def _choose_model(self, index: int) -> None:
+        agent = self._agent()
+        chosen = self.model.itemData(index)
+        if agent is None or chosen is None:
+            return
+        kind, name = chosen
+        overrides = agent.model.overrides if agent.model else {}
+        model = ModelSpec(
+            category=name if kind == "category" else None,
+            profile=name if kind == "profile" else None,
+            overrides=overrides,
+            extra=agent.model.extra if agent.model else {},
+        )
+        spec = change_agent(self._editor.document.spec, self._name, model=model)
+        self._editor.edit(f"Change model of {self._name}", spec)
+
+    def _edit_override(self, key: str, field: QLineEdit) -> None:
+        agent = self._agent()
+        if agent is None:
+            return
+        text = field.text().strip().replace(",", ".")
+        try:
+            value = None if not text else override_value(key, text)
+        except ValueError as error:
+            field.setProperty("invalid", "true")
+            field.style().polish(field)
+            self._error.setText(str(error))
+            self._error.show()
+            return
+        field.setProperty("invalid", "false")
+        field.style().polish(field)
+        self._error.hide()
+        model = agent.model or ModelSpec(category="M")
+        overrides = {name: old for name, old in model.overrides.items() if name != key}
+        if value is not None:
+            # The place of a key in the file stays where it was.
+            overrides = {**model.overrides, key: value}
+        if overrides != model.overrides:
+            changed = ModelSpec(
+                category=model.category,
+                profile=model.profile,
+                inline=model.inline,
+                overrides=overrides,
+                extra=model.extra,
+            )
+            spec = change_agent(self._editor.document.spec, self._name, model=changed)
+            self._editor.edit(f"Change {key} of {self._name}", spec)
+
+    def _choose_type(self, index: int) -> None:
+        kind = self.type.itemData(index)
+        spec = change_agent(self._editor.document.spec, self._name, type=AgentType(kind))
+        self._editor.edit(f"Change conversation of {self._name}", spec)
+
+    # -- tokens and price -------------------------------------------------------------------------------------------
+
+    def _start_count(self) -> None:
+        agent = self._agent()
+        if agent is None:
+            return
+        if self._count_task is not None:
+            self._count_task.cancel()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._count_task = loop.create_task(self._count(agent))
+
+    async def _count(self, agent: AgentSpec) -> None:
+        profile = self._profile(agent)
+        if profile is None:
+            self._foot.setText("No profile answers for this model.")
+            return
+        counted = await self._engine.count_tokens(profile, f"{agent.system_prompt}{agent.template}")
+        if agent is not self._agent():
+            return
+        price = profile.prices.input
+        text = f"{tokens_text(counted.tokens, counted.approximate)} tok before values"
+        if price is not None:
+            provenance = CostProvenance.ESTIMATED if price else CostProvenance.FREE
+            text += f"   {cost_text(Decimal(counted.tokens) * price, provenance)}"
+        self._foot.setText(text)
+
+    def _restyle(self) -> None:
+        self._foot.setFont(theme.font(11))
+        for hint in self._hints.values():
+            hint.setFont(theme.font(12))
+        self._error.setStyleSheet(f"color: {theme.hex('err')};")
+
+
+def override_value(key: str, text: str) -> int | float:
+    """A typed override; raises ValueError with what is expected."""
+    if key == "maxTokens":
+        if not text.isdecimal() or int(text) < 1:
+            raise ValueError(f"Max tokens: found “{text}”, expected a whole number above 0.")
+        return int(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 2:
+        raise ValueError(f"Temperature: found “{text}”, expected a number from 0 to 2.")
+    return int(value) if value == int(value) else value
+
+
+def response_text(agent: AgentSpec) -> str:
+    """What becomes of the answer, in words."""
+    handler = agent.handler
+    if handler is None:
+        return "Text, into the key response."
+    if handler.type in ("text", "accumulate"):
+        kind = "Text" if handler.type == "text" else "Appended"
+        return f"{kind}, into the key {handler.key or 'response'}."
+    if handler.type == "json":
+        prefix = f" with the prefix {handler.prefix}" if handler.prefix else ""
+        schema = handler.schema.get("properties") if handler.schema else None
+        keys = f": {', '.join(schema)}" if isinstance(schema, dict) and schema else ""
+        return f"JSON, into keys of their own names{prefix}{keys}."
+    return handler.type
+
+
+def routes_text(agent: AgentSpec) -> str:
+    """Where contexts go, one line per route."""
+    if not agent.routes:
+        return "Ends the flow."
+    lines = []
+    for number, route in enumerate(agent.routes, 1):
+        when = route.when or ("otherwise" if number > 1 else "always")
+        lines.append(f"{number}  {when}  →  {route.to or 'ends the flow'}")
+    return "\n".join(lines)

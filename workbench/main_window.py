@@ -1,0 +1,305 @@
+"""The frame: menus, tool bar, rail, document tabs, docks and status bar. It decides nothing."""
+
+from PySide6.QtCore import QByteArray, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QCloseEvent
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QHBoxLayout,
+    QLabel,
+    QMainWindow,
+    QMenu,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QTabBar,
+    QTabWidget,
+    QToolBar,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from workbench.actions import Actions
+from workbench.status_line import StatusLine
+from workbench.theme import theme
+
+WIDE = 1400
+"""From this width the Explorer starts open and the docks have their full size."""
+
+
+class DockTitle(QWidget):
+    """A dock's head, 32 px: its name, and a button that closes it."""
+
+    def __init__(self, dock: QDockWidget) -> None:
+        super().__init__(dock)
+        self._label = QLabel(dock.windowTitle(), self)
+        self._close = QToolButton(self)
+        self._close.setToolTip(f"Close {dock.windowTitle()}")
+        self._close.setAccessibleName(f"Close {dock.windowTitle()}")
+        self._close.clicked.connect(dock.close)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(theme.px(12), 0, theme.px(6), 0)
+        layout.addWidget(self._label)
+        layout.addStretch(1)
+        layout.addWidget(self._close)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self.setFixedHeight(theme.px(32))
+        self._label.setFont(theme.font(13, 600))
+        self._close.setIcon(theme.icon("cross", 14))
+        self._close.setIconSize(QSize(theme.px(14), theme.px(14)))
+
+
+class MainWindow(QMainWindow):
+    """The one window."""
+
+    closing = Signal()
+    """The person wants to close it; `allow_close` lets it go."""
+    tab_changed = Signal(object)
+    """The editor widget of the tab that is now in front, None when there is none."""
+    tab_close_requested = Signal(object)
+    """The editor widget whose tab should go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWindowTitle("Flow Workbench")
+        self.setObjectName("main_window")
+        self.setDockNestingEnabled(True)
+        self._may_close = False
+        self.actions_by_id = Actions(self)
+        self.menus: dict[str, QMenu] = self.actions_by_id.fill(self.menuBar())
+        self._palette_field = self._build_palette_field()
+        self.menuBar().setCornerWidget(self._palette_field)
+        self.status = StatusLine(self)
+        self.setStatusBar(self.status)
+        self.main_bar = self._build_main_bar()
+        self.banners = QVBoxLayout()
+        self.tabs = self._build_tabs()
+        self.welcome = QStackedWidget(self)
+        """The tabs, or what to do while no flow is open."""
+        self.welcome.addWidget(self.tabs)
+        self.welcome.addWidget(self._build_empty())
+        self._build_center()
+        self.inspectors, self.run_panels = QStackedWidget(self), QStackedWidget(self)
+        self.docks: dict[str, QDockWidget] = {}
+        self._rail = self._build_rail()
+        for corner in (Qt.Corner.BottomLeftCorner, Qt.Corner.BottomRightCorner):
+            self.setCorner(corner, Qt.DockWidgetArea.BottomDockWidgetArea)
+        self.setTabPosition(Qt.DockWidgetArea.BottomDockWidgetArea, QTabWidget.TabPosition.North)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+        self._show_tabs()
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def _build_palette_field(self) -> QPushButton:
+        button = QPushButton("Search actions, flows, agents, runs        Ctrl+K", self)
+        button.setAccessibleName("Command palette")
+        button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        button.clicked.connect(self.actions_by_id["palette"].trigger)
+        return button
+
+    def _build_main_bar(self) -> QToolBar:
+        bar = QToolBar("Main", self)
+        bar.setObjectName("main")
+        bar.setMovable(False)
+        bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        for action_id in ("run", "stop", "", "undo", "redo", "", "fit", "fit_selection"):
+            if action_id:
+                bar.addAction(self.actions_by_id[action_id])
+            else:
+                bar.addSeparator()
+        for action_id, style in (("run", "primary"), ("stop", "text")):
+            button = bar.widgetForAction(self.actions_by_id[action_id])
+            if isinstance(button, QToolButton):
+                button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+                button.setProperty("primary", style == "primary")
+        space = QWidget(bar)
+        space.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        bar.addWidget(space)
+        self.run_hint = QLabel(bar)
+        self.run_hint.setProperty("role", "secondary")
+        self.run_hint.setAccessibleName("What a run would do")
+        bar.addWidget(self.run_hint)
+        bar.addAction(self.actions_by_id["theme_toggle"])
+        self.addToolBar(Qt.ToolBarArea.TopToolBarArea, bar)
+        return bar
+
+    def _build_tabs(self) -> QTabWidget:
+        tabs = QTabWidget(self)
+        tabs.setDocumentMode(True)
+        tabs.setTabsClosable(True)
+        tabs.setMovable(True)
+        tabs.setAccessibleName("Open flows")
+        tabs.currentChanged.connect(lambda index: self.tab_changed.emit(tabs.widget(index)))
+        tabs.tabCloseRequested.connect(lambda index: self.tab_close_requested.emit(tabs.widget(index)))
+        return tabs
+
+    def _build_empty(self) -> QWidget:
+        place = QWidget(self)
+        title = QLabel("No flow open", place)
+        title.setObjectName("empty_title")
+        text = QLabel("A flow is a few agents linked by routes. Open one of yours, or start from a sample.", place)
+        text.setProperty("role", "secondary")
+        buttons = QHBoxLayout()
+        for action_id, label, primary in (("open_sample", "Open a sample", True), ("open", "Open a file…", False)):
+            button = QPushButton(label, place)
+            button.setProperty("primary", primary)
+            button.clicked.connect(self.actions_by_id[action_id].trigger)
+            buttons.addWidget(button)
+        layout = QVBoxLayout(place)
+        layout.addStretch(1)
+        for widget in (title, text):
+            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addSpacing(theme.px(8))
+        buttons.insertStretch(0, 1)
+        buttons.addStretch(1)
+        layout.addLayout(buttons)
+        layout.addStretch(2)
+        return place
+
+    def _build_center(self) -> None:
+        center = QWidget(self)
+        layout = QVBoxLayout(center)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addLayout(self.banners)
+        layout.addWidget(self.welcome)
+        self.setCentralWidget(center)
+
+    def _build_rail(self) -> QToolBar:
+        rail = QToolBar("Docks", self)
+        rail.setObjectName("rail")
+        rail.setMovable(False)
+        rail.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
+        self.addToolBar(Qt.ToolBarArea.LeftToolBarArea, rail)
+        return rail
+
+    def add_dock(self, name: str, title: str, widget: QWidget, area: Qt.DockWidgetArea, icon: str) -> None:
+        """Put a widget into a dock with a toggle on the rail and in the View menu; call `arrange` after the last."""
+        dock = QDockWidget(title, self)
+        dock.setObjectName(f"dock_{name}")
+        dock.setWidget(widget)
+        if area is not Qt.DockWidgetArea.BottomDockWidgetArea:
+            dock.setTitleBarWidget(DockTitle(dock))
+        else:
+            # Bottom docks are named by their tabs.
+            dock.setTitleBarWidget(QWidget(dock))
+        self.addDockWidget(area, dock)
+        toggle: QAction = dock.toggleViewAction()
+        toggle.setStatusTip(f"Show or hide {title}")
+        toggle.setToolTip(f"Show or hide {title}")
+        toggle.setIconVisibleInMenu(False)
+        toggle.setProperty("icon_name", icon)
+        self._rail.addAction(toggle)
+        self.menus["View"].addAction(toggle)
+        self.docks[name] = dock
+        self._restyle()
+
+    def arrange(self) -> None:
+        """Give docks their designed places and sizes (visual design, width rules)."""
+        for dock in self.docks.values():
+            dock.setFloating(False)
+            dock.show()
+        bottom = [self.docks[name] for name in ("run", "problems", "log")]
+        for dock in bottom:
+            self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+        for dock in bottom[1:]:
+            self.tabifyDockWidget(bottom[0], dock)
+        bottom[0].raise_()
+        self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, self.docks["explorer"])
+        self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.docks["inspector"])
+        wide = self.width() >= theme.px(WIDE)
+        self.docks["explorer"].setVisible(wide)
+        side = [self.docks["explorer"], self.docks["inspector"]]
+        self.resizeDocks(side, [theme.px(226), theme.px(308 if wide else 280)], Qt.Orientation.Horizontal)
+        self.resizeDocks([bottom[0]], [theme.px(372 if wide else 312)], Qt.Orientation.Vertical)
+
+    # -- showing ----------------------------------------------------------------------------------------------------
+
+    def show_dock(self, name: str) -> None:
+        """Open a dock and bring it to the front."""
+        self.docks[name].show()
+        self.docks[name].raise_()
+
+    def add_tab(self, editor: QWidget, inspector: QWidget, run_panel: QWidget, title: str) -> None:
+        """Open a document with the inspector and run panel that belong to it."""
+        self.inspectors.addWidget(inspector)
+        self.run_panels.addWidget(run_panel)
+        self.tabs.addTab(editor, theme.icon("flow", 16), title)
+        self.tabs.setCurrentWidget(editor)
+        self._name_close_button(self.tabs.indexOf(editor), title)
+        self._show_tabs()
+
+    def bring_to_front(self, editor: QWidget, inspector: QWidget, run_panel: QWidget) -> None:
+        """Show the dock contents of a tab."""
+        self.inspectors.setCurrentWidget(inspector)
+        self.run_panels.setCurrentWidget(run_panel)
+        self.tabs.setCurrentWidget(editor)
+
+    def remove_tab(self, editor: QWidget, inspector: QWidget, run_panel: QWidget) -> None:
+        """Close a document."""
+        self.tabs.removeTab(self.tabs.indexOf(editor))
+        self.inspectors.removeWidget(inspector)
+        self.run_panels.removeWidget(run_panel)
+        self._show_tabs()
+
+    def set_tab_title(self, editor: QWidget, title: str, tip: str) -> None:
+        """Rename a tab; `tip` is its path."""
+        index = self.tabs.indexOf(editor)
+        self.tabs.setTabText(index, title.replace("&", "&&"))
+        self.tabs.setTabToolTip(index, tip)
+        self._name_close_button(index, title)
+
+    def _name_close_button(self, index: int, title: str) -> None:
+        bar: QTabBar = self.tabs.tabBar()
+        button = bar.tabButton(index, QTabBar.ButtonPosition.RightSide)
+        if button is not None:
+            button.setAccessibleName(f"Close {title}")
+            button.setToolTip(f"Close {title}")
+
+    def _show_tabs(self) -> None:
+        self.welcome.setCurrentIndex(0 if self.tabs.count() else 1)
+
+    def layout_state(self) -> tuple[QByteArray, QByteArray]:
+        """Geometry and dock places, for the settings."""
+        return self.saveGeometry(), self.saveState()
+
+    def restore_layout(self, geometry: QByteArray, state: QByteArray) -> None:
+        """Bring back what `layout_state` gave; anything unreadable is passed over."""
+        if not geometry.isEmpty():
+            self.restoreGeometry(geometry)
+        if not state.isEmpty():
+            self.restoreState(state)
+
+    def allow_close(self) -> None:
+        """From now on the window closes without asking."""
+        self._may_close = True
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Ask the owner first."""
+        if self._may_close:
+            super().closeEvent(event)
+        else:
+            event.ignore()
+            self.closing.emit()
+
+    def _restyle(self) -> None:
+        for bar, size in ((self.main_bar, 18), (self._rail, 18)):
+            bar.setIconSize(QSize(theme.px(size), theme.px(size)))
+        self._rail.setFixedWidth(theme.px(42))
+        run, stop = self.actions_by_id["run"], self.actions_by_id["stop"]
+        run.setIcon(theme.icon("run", 16, "on.fill", checked=None))
+        stop.setIcon(theme.icon("stop", 16, "err", checked=None))
+        self._palette_field.setMinimumWidth(theme.px(310))
+        self._palette_field.setIcon(theme.icon("search", 14))
+        for dock in self.docks.values():
+            toggle = dock.toggleViewAction()
+            toggle.setIcon(theme.icon(str(toggle.property("icon_name")), 18))
+        for index in range(self.tabs.count()):
+            self.tabs.setTabIcon(index, theme.icon("flow", 16))
+        title = self.welcome.findChild(QLabel, "empty_title")
+        if title is not None:
+            title.setFont(theme.font(15, 600))
