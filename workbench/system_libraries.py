@@ -119,18 +119,17 @@ def _command(packages: list[str]) -> str:
 
 def install() -> bool:
     """Install what is missing where this user may; return whether nothing is missing any more."""
+    apt = shutil.which("apt-get")
+    tried: list[str] = []
     # More than one round: a library that was missing hides what it needs itself.
-    for _ in range(4):
-        packages = debian_packages()
-        if not packages:
-            return True
-        apt = shutil.which("apt-get")
+    while (packages := debian_packages()) and packages != tried:
         if apt is None or os.geteuid() != 0:
             return False
         print(f"Installing system libraries: {' '.join(packages)}", flush=True)  # noqa: T201
         if not _install_packages(apt, packages):
             return False
-    return not debian_packages()
+        tried = packages
+    return not packages
 
 
 def _install_packages(apt: str, packages: list[str]) -> bool:
