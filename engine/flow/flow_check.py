@@ -86,8 +86,10 @@ def _check_keys(spec: FlowSpec, report: Report) -> None:
     known = known_keys(spec)
     inputs = {item.key for item in spec.inputs}
     used = set(spec.outputs)
+    all_known = not _may_use_any(spec)
     for index, agent in enumerate(spec.agents):
         for use in uses(agent, f"$.agents[{index}]"):
+            all_known = all_known and not use.error
             used |= use.names.keys | use.names.optional | use.names.slots
             _check_use(agent, use, known, report)
         _check_collisions(inputs, agent, f"$.agents[{index}]", report)
@@ -95,7 +97,7 @@ def _check_keys(spec: FlowSpec, report: Report) -> None:
         if output not in known.names and not known.open:
             message = f'Nothing provides the output "{output}"'
             report.warning(f"$.outputs[{index}]", message + report.near(output, known.names))
-    if not _may_use_any(spec):
+    if all_known:
         for index, item in enumerate(spec.inputs):
             if item.key not in used:
                 report.warning(f"$.inputs[{index}]", f'Nothing uses the input "{item.key}".')
