@@ -151,6 +151,11 @@ class EmbeddedServer:
         return self._endpoint if self.state == ServerState.READY else None
 
     @property
+    def endpoint(self) -> Endpoint | None:
+        """How to reach it while it is ready; None otherwise."""
+        return self._endpoint if self.pid is not None else None
+
+    @property
     def log(self) -> list[str]:
         """The last 50 lines the child wrote."""
         return list(self._log)
@@ -177,14 +182,22 @@ class EmbeddedServer:
         await self.stop()
         self._model_file = file
 
+    async def choose_model(self, file: Path | None) -> None:
+        """Serve this file from the next start on, None = the one `find_model` finds; a running server is stopped.
+
+        Raises LocalModelError, and changes nothing, when the file is no model.
+        """
+        if file is not None:
+            await asyncio.to_thread(_check_model, file)
+        await self.stop()
+        self._model_file = file
+
     async def ensure(self) -> Endpoint:
         """Start the server if it does not run and wait until it is ready; callers at the same time share one start.
 
         Raises LocalModelError: package or model file missing, file broken, or the server failed too often.
         """
-        if self._endpoint is not None and self.pid is not None:
-            return self._endpoint
-        return await asyncio.shield(self._start())
+        return self.endpoint or await asyncio.shield(self._start())
 
     async def stop(self) -> None:
         """End the child: close its input, after 3 s terminate, after 3 s kill. Forgets earlier failures."""
@@ -222,8 +235,8 @@ class EmbeddedServer:
 
     async def _start_with_retries(self) -> Endpoint:
         async with self._changing:
-            if self._endpoint is not None and self.pid is not None:
-                return self._endpoint
+            if self.endpoint is not None:
+                return self.endpoint
             if self.state is ServerState.STOPPED:
                 self._log.clear()
             self._tell(ServerState.STARTING, "Starting")
@@ -295,19 +308,7 @@ class EmbeddedServer:
         model = self.find_model()
         if model is None:
             raise LocalModelError("There is no model file for the embedded server.", hint=MODEL_HINT)
-        facts = {"file": str(model)}
-        if not model.is_file():
-            raise LocalModelError(
-                f"The model file {model.name} does not exist or is not a file.", hint=MODEL_HINT, facts=facts
-            )
-        try:
-            with model.open("rb") as file:
-                magic = file.read(4)
-        except OSError as error:
-            text = f"The model file {model.name} cannot be read: {error.strerror}."
-            raise LocalModelError(text, hint=MODEL_HINT, facts=facts) from error
-        if magic != b"GGUF":
-            raise LocalModelError(f"{model.name} is not a model in gguf format.", hint=MODEL_HINT, facts=facts)
+        _check_model(model)
         return model
 
     async def _spawn(self) -> ServerProcess:
@@ -400,6 +401,22 @@ class EmbeddedServer:
 
 def _key_header(api_key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {api_key}"}
+
+
+def _check_model(model: Path) -> None:
+    """Raise LocalModelError unless the file is there and begins like a model."""
+    facts = {"file": str(model)}
+    if not model.is_file():
+        text = f"The model file {model.name} does not exist or is not a file."
+        raise LocalModelError(text, hint=MODEL_HINT, facts=facts)
+    try:
+        with model.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        text = f"The model file {model.name} cannot be read: {error.strerror}."
+        raise LocalModelError(text, hint=MODEL_HINT, facts=facts) from error
+    if magic != b"GGUF":
+        raise LocalModelError(f"{model.name} is not a model in gguf format.", hint=MODEL_HINT, facts=facts)
 
 
 def _is_bundled(model: Path) -> bool:

@@ -299,6 +299,21 @@ def test_a_chosen_file_wins_over_the_model_folder(tmp_path: Path) -> None:
     assert EmbeddedServer(data_dir=tmp_path, model_file=chosen).find_model() == chosen
 
 
+async def test_another_model_can_be_chosen(tmp_path: Path, model: Path) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"GGUF too")
+    async with playing(tmp_path, model, "serve") as server:
+        assert server.endpoint is None
+        first = await server.ensure()
+        assert server.endpoint is first
+        with pytest.raises(LocalModelError, match="does not exist"):
+            await server.choose_model(tmp_path / "missing.gguf")
+        assert server.endpoint is first
+        await server.choose_model(other)
+        assert server.state is ServerState.STOPPED
+        assert (await server.ensure()).model == "other"
+
+
 @pytest.mark.parametrize(("cores", "threads"), [(None, 1), (1, 1), (2, 1), (4, 3), (64, 8)])
 def test_one_core_stays_free(cores: int | None, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
