@@ -7,11 +7,11 @@ import sys
 from client_peers import Ask, floor, httpx_sse, measured, missing, openai_python, ours, server
 from table import Table
 
-FLAT_OUT = ((1, 20_000), (8, 5_000), (64, 1_000))
+FLAT_OUT = ((1, 20_000), (8, 20_000), (64, 5_000))
 """(streams, chunks each)"""
 SLOW = 10
 """How many times fewer chunks the slow peers get."""
-REPEATS = 5
+REPEATS = 3
 PACED = (64, 200, 100)
 """Streams, chunks each, chunks a second in each."""
 

@@ -34,7 +34,7 @@ class Phase(StrEnum):
     ANSWERING = "answering"
 
 
-class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
+class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One streamed piece. Most have only content; the phase and retry pieces carry no text."""
 
     content: str = ""

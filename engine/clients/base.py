@@ -108,8 +108,13 @@ class Answer:
     model: str = ""
     skipped: int = 0
     """Malformed events that were passed over."""
-    progress: int = 0
-    """Events with content, reasoning or a call; 0 means that nothing was shown yet."""
+    pieces: int = 0
+    """Events with a piece of a call, or with text that is still held back."""
+
+    @property
+    def progress(self) -> int:
+        """Grows with each event that brings content, reasoning or a call; 0 means that nothing came yet."""
+        return self.pieces + len(self.content) + len(self.reasoning)
 
     @property
     def text(self) -> str:

@@ -85,8 +85,8 @@ class ChatReader:
         self._auto_tags = think_tags == "auto"
         self._tags = ThinkTags(prefilled=think_tags == "prefilled") if think_tags in ("on", "prefilled") else None
         self._phase: Phase | None = None
-        self._direct = False
-        """Whether content needs no filter: the usual case, kept short."""
+        self._direct: list[str] | None = None
+        """The channel, of `answer`, whose text needs no filter and begins no phase: the usual case, kept short."""
         self._halves = {"content": "", "reasoning": ""}
         """High surrogates whose second half comes with the next event."""
         self._fresh = True
@@ -110,24 +110,29 @@ class ChatReader:
         if self._fresh:  # the first event names the model and the server
             self._fresh = False
             self._lenient(events[0], chunks)
-            events = events[1:]
-        content = answer.content
-        for event in events:
             if self.ended or self.error:
                 return
+            events = events[1:]
+        content, reasoning = answer.content, answer.reasoning
+        for event in events:
             if len(event) > 2 * MAX_DEPTH and self._excessive(event):
                 return
             try:
                 delta = _decode_plain(event).choices[0].delta
             except (msgspec.MsgspecError, RecursionError):
                 self._lenient(event, chunks)
+                if self.ended or self.error:
+                    return
                 continue
             if thought := delta.reasoning_content or delta.reasoning:
-                self._progress(chunks, reasoning=thought)
+                if self._direct is reasoning:
+                    reasoning.append(thought)
+                    chunks.append(Chunk("", thought))
+                else:
+                    self._progress(chunks, reasoning=thought)
             if text := delta.content:
-                if self._direct:
+                if self._direct is content:
                     content.append(text)
-                    answer.progress += 1
                     chunks.append(Chunk(text))
                 else:
                     self._progress(chunks, content=text)
@@ -260,10 +265,10 @@ class ChatReader:
         for place, piece in enumerate(pieces if isinstance(pieces, list) else ()):
             if isinstance(piece, dict):
                 self._calls.add(piece, place if whole else None)
-                self.answer.progress += 1
+                self.answer.pieces += 1
         if isinstance(call := delta.get("function_call"), dict):
             self._calls.add({"function": call}, 0)
-            self.answer.progress += 1
+            self.answer.pieces += 1
 
     def _progress(self, chunks: list[Chunk], *, content: str = "", reasoning: str = "") -> None:
         """Give out text through the filters, with the phases it begins."""
@@ -272,7 +277,7 @@ class ChatReader:
         if self._tags and content:
             thought, content = self._tags.feed(content)
             reasoning += thought
-            self.answer.progress += 1  # also when a tag holds everything back
+            self.answer.pieces += 1  # also while a tag may be beginning
             if self._tags.passed:
                 self._tags = None
         answer = self.answer
@@ -281,16 +286,19 @@ class ChatReader:
                 self._phase = Phase.THINKING
                 chunks.append(Chunk(phase=Phase.THINKING))
             answer.reasoning.append(reasoning)
-            answer.progress += 1
             chunks.append(Chunk(reasoning=reasoning))
         if content:
             if self._phase is not Phase.ANSWERING:
                 self._phase = Phase.ANSWERING
                 chunks.append(Chunk(phase=Phase.ANSWERING))
             answer.content.append(content)
-            answer.progress += 1
             chunks.append(Chunk(content))
-        self._direct = self._phase is Phase.ANSWERING and not (self._tags or self._halves["content"])
+        if self._halves["content"] or self._halves["reasoning"]:
+            self._direct = None
+        elif self._phase is Phase.ANSWERING:
+            self._direct = None if self._tags else answer.content
+        else:
+            self._direct = answer.reasoning
 
     def _joined(self, channel: str, text: str) -> str:
         """Join surrogate halves that came in two events, replace those without partner."""

@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import ssl
 from collections.abc import Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -317,6 +318,7 @@ async def _drain(reply: Reply) -> None:
 def _new_client(*, secure: bool) -> "httpx.AsyncClient":
     import aiohttp
     import httpx
+    from aiohttp.client_proto import ResponseHandler
     from httpx_aiohttp import AiohttpTransport
 
     class WatchedTransport(AiohttpTransport):
@@ -334,6 +336,13 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
             )
             return httpx.Response(raw.status, headers=raw.raw_headers, request=request, extensions={"raw": raw})
 
+    class Handler(ResponseHandler):
+        """aiohttp 3.14 resumes parser and socket after each HTTP chunk taken; only a paused one has to be."""
+
+        def resume_reading(self, resume_parser: bool = True) -> None:
+            if self._reading_paused:
+                super().resume_reading(resume_parser)
+
     async def connected(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
         context.trace_request_ctx.set_connected()
 
@@ -342,8 +351,12 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
     trace.on_connection_reuseconn.append(connected)
     trace.freeze()
     context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    connector = aiohttp.TCPConnector(limit=0, ssl=context)
+    if hasattr(connector, "_factory"):
+        factory: partial[ResponseHandler] = partial(Handler, loop=asyncio.get_running_loop())
+        connector._factory = factory
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=context),
+        connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the watchdog keeps all limits
         read_bufsize=READ_BUFFER,
