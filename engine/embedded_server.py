@@ -147,11 +147,6 @@ class EmbeddedServer:
 
     @property
     def endpoint(self) -> Endpoint | None:
-        """How to reach the server; None while it is not ready."""
-        return self._endpoint if self.state == ServerState.READY else None
-
-    @property
-    def endpoint(self) -> Endpoint | None:
         """How to reach it while it is ready; None otherwise."""
         return self._endpoint if self.pid is not None else None
 
@@ -178,11 +173,6 @@ class EmbeddedServer:
         return own[0] if own else bundled_model()
 
     async def choose_model(self, file: Path | None) -> None:
-        """Serve another file from the next start on; a running server is stopped. None = as at first."""
-        await self.stop()
-        self._model_file = file
-
-    async def choose_model(self, file: Path | None) -> None:
         """Serve this file from the next start on, None = the one `find_model` finds; a running server is stopped.
 
         Raises LocalModelError, and changes nothing, when the file is no model.
@@ -195,9 +185,15 @@ class EmbeddedServer:
     async def ensure(self) -> Endpoint:
         """Start the server if it does not run and wait until it is ready; callers at the same time share one start.
 
-        Raises LocalModelError: package or model file missing, file broken, or the server failed too often.
+        Raises LocalModelError: package or model file missing, file broken, server failed too often or stopped meanwhile.
         """
-        return self.endpoint or await asyncio.shield(self._start())
+        if self.endpoint is not None:
+            return self.endpoint
+        start = self._start()
+        await asyncio.wait((start,))  # a caller that is cancelled does not cancel the start
+        if start.cancelled():
+            raise LocalModelError("The embedded server was stopped before it was ready.", hint="Start it again.")
+        return start.result()
 
     async def stop(self) -> None:
         """End the child: close its input, after 3 s terminate, after 3 s kill. Forgets earlier failures."""

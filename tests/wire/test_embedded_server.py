@@ -234,7 +234,7 @@ async def test_stop_during_a_start_ends_the_start(tmp_path: Path, model: Path) -
         waiting = asyncio.create_task(server.ensure())
         await reach(lambda: bool(list(tmp_path.glob("server/*.json"))))
         await server.stop()
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(LocalModelError, match="stopped before it was ready"):
             await waiting
         assert server.state is ServerState.STOPPED
 
