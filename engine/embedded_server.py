@@ -185,7 +185,7 @@ class EmbeddedServer:
     async def ensure(self) -> Endpoint:
         """Start the server if it does not run and wait until it is ready; callers at the same time share one start.
 
-        Raises LocalModelError: package or model file missing, file broken, server failed too often or stopped meanwhile.
+        Raises LocalModelError: package or file missing, file broken, server failed too often or stopped meanwhile.
         """
         if self.endpoint is not None:
             return self.endpoint
