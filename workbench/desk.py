@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from engine import Engine, ServerState, ServerStatus, StorageError, bundled, read_flow
+from engine import Engine, ServerState, ServerStatus, StorageError, bundled
 from engine.folders import Folders
 from workbench.about import About
 from workbench.documents import Documents
@@ -18,7 +18,7 @@ from workbench.error_presenter import error_banner
 from workbench.flow_tab import FlowTab
 from workbench.log_dock import LogView, QtLogHandler
 from workbench.main_window import MainWindow
-from workbench.overview import Overview
+from workbench.overview import Overview, sample_title
 from workbench.run_panel.input_form import InputForm
 from workbench.settings import Settings
 from workbench.tasks import Tasks
@@ -162,8 +162,7 @@ class Desk(QObject):
         actions["open_sample"].setMenu(self._sample_menu)
         actions["open_recent"].setMenu(self._recent_menu)
         for name in bundled.names("resources", "flows", suffix=".flow.json"):
-            loaded = read_flow(bundled.read_bytes("resources", "flows", f"{name}.flow.json"), name=name)
-            self._sample_menu.addAction(loaded.spec.name, partial(self.documents.open, name))
+            self._sample_menu.addAction(sample_title(name), partial(self.documents.open, name))
         self._fill_recent()
         actions["reduced_motion"].setChecked(theme.reduced_motion)
         self._undo.canUndoChanged.connect(actions["undo"].setEnabled)
@@ -191,6 +190,8 @@ class Desk(QObject):
         self.window.arrange()
         self.window.restore_layout(*self.settings.window())
         self.documents.start(documents)
+        if self.documents.current is not None:
+            self.documents.current.editor.setFocus()
         if self.engine.server.find_model() is not None:
             self.tasks.start(self.engine.server.ensure())
 

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QModelIndex, QSortFilterProxyModel, Qt, Signal
+from PySide6.QtCore import QModelIndex, QSize, QSortFilterProxyModel, Qt, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QLineEdit, QTreeView, QVBoxLayout, QWidget
 
 from workbench.theme import theme
+from workbench.widgets.row_delegate import RowDelegate
 
 ITEM_ROLE = Qt.ItemDataRole.UserRole + 1
 
@@ -56,6 +57,7 @@ class Explorer(QWidget):
         self._tree.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._tree.setAccessibleName("Explorer")
+        self._tree.setItemDelegate(RowDelegate(24, self))
         self._tree.activated.connect(self._activate)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(theme.px(8), theme.px(8), theme.px(4), 0)
@@ -100,6 +102,7 @@ class Explorer(QWidget):
                 row.setForeground(theme.color("muted"))
                 row.setFlags(Qt.ItemFlag.NoItemFlags)
                 head.appendRow(row)
+            head.setSizeHint(QSize(0, theme.px(28)))
             self._model.appendRow(head)
         for row_number in range(self._proxy.rowCount()):
             index = self._proxy.index(row_number, 0)

@@ -4,6 +4,7 @@ from PySide6.QtCore import QByteArray, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QCloseEvent
 from PySide6.QtWidgets import (
     QDockWidget,
+    QGridLayout,
     QHBoxLayout,
     QLabel,
     QMainWindow,
@@ -71,7 +72,7 @@ class MainWindow(QMainWindow):
         self.actions_by_id = Actions(self)
         self.menus: dict[str, QMenu] = self.actions_by_id.fill(self.menuBar())
         self._palette_field = self._build_palette_field()
-        self.menuBar().setCornerWidget(self._palette_field)
+        self._build_menu_row()
         self.status = StatusLine(self)
         self.setStatusBar(self.status)
         self.main_bar = self._build_main_bar()
@@ -95,18 +96,31 @@ class MainWindow(QMainWindow):
     # -- building ---------------------------------------------------------------------------------------------------
 
     def _build_palette_field(self) -> QPushButton:
-        button = QPushButton("Search actions, flows, agents, runs        Ctrl+K", self)
+        button = QPushButton(self.tr("Search actions, flows, agents, runs") + "     Ctrl+K", self)
         button.setAccessibleName("Command palette")
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         button.clicked.connect(self.actions_by_id["palette"].trigger)
         return button
+
+    def _build_menu_row(self) -> None:
+        """The menus at the left, the palette field in the middle of the same row."""
+        row = QWidget(self)
+        row.setObjectName("menu_row")
+        bar = self.menuBar()
+        if bar.isNativeMenuBar():
+            return
+        layout = QGridLayout(row)
+        layout.setContentsMargins(0, 0, theme.px(8), 0)
+        layout.addWidget(bar, 0, 0, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        layout.addWidget(self._palette_field, 0, 0, Qt.AlignmentFlag.AlignCenter)
+        self.setMenuWidget(row)
 
     def _build_main_bar(self) -> QToolBar:
         bar = QToolBar("Main", self)
         bar.setObjectName("main")
         bar.setMovable(False)
         bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
-        for action_id in ("run", "stop", "", "undo", "redo", "", "fit", "fit_selection"):
+        for action_id in ("run", "stop", "", "undo", "redo", "", "fit", "zoom_out", "zoom_in"):
             if action_id:
                 bar.addAction(self.actions_by_id[action_id])
             else:
@@ -130,11 +144,9 @@ class MainWindow(QMainWindow):
     def _build_tabs(self) -> QTabWidget:
         tabs = QTabWidget(self)
         tabs.setDocumentMode(True)
-        tabs.setTabsClosable(True)
         tabs.setMovable(True)
         tabs.setAccessibleName("Open flows")
         tabs.currentChanged.connect(lambda index: self.tab_changed.emit(tabs.widget(index)))
-        tabs.tabCloseRequested.connect(lambda index: self.tab_close_requested.emit(tabs.widget(index)))
         return tabs
 
     def _build_empty(self) -> QWidget:
@@ -256,9 +268,16 @@ class MainWindow(QMainWindow):
     def _name_close_button(self, index: int, title: str) -> None:
         bar: QTabBar = self.tabs.tabBar()
         button = bar.tabButton(index, QTabBar.ButtonPosition.RightSide)
-        if button is not None:
-            button.setAccessibleName(f"Close {title}")
-            button.setToolTip(f"Close {title}")
+        if not isinstance(button, QToolButton):
+            button = QToolButton(bar)
+            editor = self.tabs.widget(index)
+            button.clicked.connect(lambda: self.tab_close_requested.emit(editor))
+            button.setObjectName("close_tab")
+            bar.setTabButton(index, QTabBar.ButtonPosition.RightSide, button)
+        button.setIcon(theme.icon("cross", 12))
+        button.setIconSize(QSize(theme.px(12), theme.px(12)))
+        button.setAccessibleName(self.tr("Close %1").replace("%1", title))
+        button.setToolTip(self.tr("Close %1").replace("%1", title))
 
     def _show_tabs(self) -> None:
         self.welcome.setCurrentIndex(0 if self.tabs.count() else 1)
@@ -300,6 +319,7 @@ class MainWindow(QMainWindow):
             toggle.setIcon(theme.icon(str(toggle.property("icon_name")), 18))
         for index in range(self.tabs.count()):
             self.tabs.setTabIcon(index, theme.icon("flow", 16))
+            self._name_close_button(index, self.tabs.tabText(index))
         title = self.welcome.findChild(QLabel, "empty_title")
         if title is not None:
             title.setFont(theme.font(15, 600))

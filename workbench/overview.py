@@ -2,7 +2,7 @@
 
 import time
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, QUrl, Signal
@@ -153,8 +153,9 @@ class Overview(QObject):
                 items[path] = ExplorerItem(kind="flow", id=path, text=title, tip=path, icon="flow")
         for name in bundled.names("resources", "flows", suffix=".flow.json"):
             if name not in items:
-                tip = self.tr("Sample")
-                items[name] = ExplorerItem(kind="flow", id=name, text=name, tip=tip, icon="flow", color="muted")
+                tip = self.tr("Sample: %1").replace("%1", name)
+                title = sample_title(name)
+                items[name] = ExplorerItem(kind="flow", id=name, text=title, tip=tip, icon="flow")
         return list(items.values())
 
     def _profile_items(self) -> list[ExplorerItem]:
@@ -230,9 +231,13 @@ class Overview(QObject):
     def _hint(self, tab: FlowTab) -> str:
         errors = sum(problem.severity == "error" for problem in tab.document.problems)
         if errors:
-            return self.tr("%n error(s) keep this flow from running", "", errors)
+            return (
+                self.tr("One error keeps this flow from running")
+                if errors == 1
+                else self.tr("%1 errors keep this flow from running").replace("%1", str(errors))
+            )
         agents = len(tab.document.spec.agents)
-        return self.tr("%n agent(s)", "", agents)
+        return self.tr("1 agent") if agents == 1 else self.tr("%1 agents").replace("%1", str(agents))
 
     def _show_problem(self, problem: Problem) -> None:
         tab = self._documents.current
@@ -284,6 +289,13 @@ class Overview(QObject):
         self._window.tabs.setCurrentWidget(tab.editor)
         tab.editor.select([name])
         tab.editor.reveal(name)
+
+
+@cache
+def sample_title(name: str) -> str:
+    """The title of a sample flow."""
+    data = bundled.read_bytes("resources", "flows", f"{name}.flow.json")
+    return read_flow(data, name=name).spec.name
 
 
 def run_item(row: RunRow) -> ExplorerItem:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHeaderView, QLabel, QStackedLayout, QTreeView, QW
 
 from engine.errors import Problem
 from workbench.theme import theme
+from workbench.widgets.row_delegate import RowDelegate
 
 PROBLEM_ROLE = Qt.ItemDataRole.UserRole + 1
 
@@ -28,6 +29,7 @@ class ProblemsView(QWidget):
         self._tree.setUniformRowHeights(True)
         self._tree.setEditTriggers(QTreeView.EditTrigger.NoEditTriggers)
         self._tree.setAccessibleName("Problems")
+        self._tree.setItemDelegate(RowDelegate(24, self))
         self._tree.activated.connect(self._choose)
         self._tree.clicked.connect(self._choose)
         self._empty = QLabel("No problems. Errors and warnings of the flow appear here as you edit.", self)

@@ -61,12 +61,15 @@ class StatusLine(QStatusBar):
         self.today = QLabel(self)
         self.server = QToolButton(self)
         self.server.setAccessibleName("Embedded model")
+        self.server.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.server.clicked.connect(self.server_clicked)
         self.offline = QToolButton(self)
         self.offline.setAccessibleName("Offline lock")
+        self.offline.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.offline.clicked.connect(self.offline_clicked)
         self._server = ("server", "text2")
         self._offline = False
+        self.setContentsMargins(theme.px(8), 0, theme.px(8), 0)
         left: tuple[QWidget, ...] = (self.run, self.progress, self.clock, self._line(), self.rate)
         right: tuple[QWidget, ...] = (self.cost, self.today, self._line(), self.server, self._line(), self.offline)
         for widget in left:

@@ -248,10 +248,11 @@ class Theme(QObject):
 
 
 STYLESHEET = """
-QMainWindow, QMenuBar, QToolBar, QStatusBar, QTabBar { background: %(bg_chrome)s; }
+QMainWindow, QMenuBar, QToolBar, QStatusBar, QTabBar, QWidget#menu_row { background: %(bg_chrome)s; }
+QWidget#menu_row { border-bottom: 1px solid %(line)s; }
 QMainWindow::separator { background: %(line)s; width: 1px; height: 1px; }
 QMainWindow::separator:hover { background: %(accent)s; }
-QMenuBar { border-bottom: 1px solid %(line)s; padding: %(px4)s; }
+QMenuBar { padding: %(px4)s; }
 QMenuBar::item { padding: %(px4)s %(px10)s; border-radius: 4px; background: transparent; }
 QMenuBar::item:selected { background: %(bg_hover)s; }
 QMenuBar::item:pressed { background: %(bg_press)s; }
@@ -264,6 +265,7 @@ QToolTip { background: %(bg_overlay)s; color: %(text)s; border: 1px solid %(line
 QToolBar { border: none; spacing: %(px4)s; padding: %(px4)s; }
 QToolBar[orientation="1"], QToolBar#main { border-bottom: 1px solid %(line)s; }
 QToolBar::separator { background: %(line)s; width: 1px; margin: %(px6)s %(px6)s; }
+QToolButton#close_tab { padding: 1px; margin-left: %(px4)s; }
 QToolButton { background: transparent; border: 1px solid transparent; border-radius: 4px; padding: %(px4)s; }
 QToolButton:hover { background: %(bg_hover)s; }
 QToolButton:pressed, QToolButton:checked { background: %(bg_press)s; }

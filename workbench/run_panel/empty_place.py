@@ -21,7 +21,7 @@ class EmptyPlace(QWidget):
             self,
         )
         self.button = QPushButton(self.tr("Run"), self)
-        self.button.setProperty("primary", True)
+        self.button.setProperty("primary", False)
         self.button.clicked.connect(self.run_requested)
         layout = QVBoxLayout(self)
         layout.setSpacing(theme.px(8))
