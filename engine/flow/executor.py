@@ -265,11 +265,15 @@ class Walk:
         try:
             if step.count > 1:
                 await self._enter_split(step, index, context)
-            if self._deadline is not None:
+            if self._deadline is None:
+                await self._execute(step, context)
+            else:
                 self._check_time()
-            await self._in_time(self._execute(step, context))
+                await self._in_time(self._execute(step, context))
         except Exception as exc:
             error = exc
+        except asyncio.CancelledError as exc:
+            error = _own_cancellation(exc)
         if error is not None:
             await self._fail(context, error, step, step.place(index))
         elif step.done is None:
@@ -480,14 +484,8 @@ class Walk:
             if self._deadline is not None and timeout.expired():
                 raise self._out_of_time() from None
             raise
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            # Not from outside: a worker that ended here would take its branch along without a word.
-            raise FlowError(
-                "The step cancelled itself.", hint="A hook, handler or client raised CancelledError."
-            ) from None
+        except asyncio.CancelledError as exc:
+            raise _own_cancellation(exc) from None
 
     def _check_time(self) -> None:
         if self._deadline is not None and asyncio.get_running_loop().time() >= self._deadline:
@@ -520,6 +518,14 @@ def _result(context: Context) -> RunResult:
         error=context.error.info if context.error else None,
         error_agent=context.error.agent if context.error else "",
     )
+
+
+def _own_cancellation(exc: asyncio.CancelledError) -> FlowError:
+    """What a step gets that cancels itself: its worker would else end and take the branch along without a word."""
+    task = asyncio.current_task()
+    if task is None or task.cancelling():
+        raise exc
+    return FlowError("The step cancelled itself.", hint="A hook, handler or client raised CancelledError.")
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -112,7 +112,8 @@ class RequestLoop:
         conversation = context.conversation or Conversation()
         self._check_cost()
         handler = agent.handler(context)
-        await self._send(_prompt_ready(asking, conversation, attempt))
+        if (full := self._emit(_prompt_ready(asking, conversation, attempt))) is not None:
+            await full
         completion = await self._request(asking, conversation, handler, attempt)
         await self._count(asking, attempt, completion)
         if completion.finish_reason is FinishReason.ERROR:
@@ -167,15 +168,11 @@ class RequestLoop:
                         reasoning.append(chunk.reasoning)
                         handler.on_chunk(chunk, context)
                         if live:
-                            await self._send(
-                                ChunkReceived(
-                                    time=time(),
-                                    content=chunk.content,
-                                    reasoning=chunk.reasoning,
-                                    attempt=attempt,
-                                    **place,
-                                )
+                            event = ChunkReceived(
+                                time=time(), content=chunk.content, reasoning=chunk.reasoning, attempt=attempt, **place
                             )
+                            if (full := self._emit(event)) is not None:
+                                await full
                 return stream.completion
         except BaseException as exc:
             partial = _partial(stream, exc, content, reasoning)
