@@ -74,7 +74,14 @@ def money_text(amount: Decimal) -> str:
     return f"${whole}.{fraction.rstrip('0').ljust(2, '0')}"
 
 
+CONTROL_MARKS = (
+    "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "TAB", "LF", "VT", "FF", "CR", "SO", "SI",
+    "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US",
+)  # fmt: skip
+"""Names of the control characters from 0. Their pictures (U+2400…) are missing in many fixed fonts."""
+
 NAMED_MARKS = {
+    "\x7f": "DEL",
     "\u00ad": "SHY", "\u061c": "ALM", "\u180e": "MVS",
     "\u200b": "ZWSP", "\u200c": "ZWNJ", "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM",
     "\u2028": "LSEP", "\u2029": "PSEP",
@@ -91,7 +98,7 @@ _JOINED = re.compile("(?<=[\U0001f000-\U0001faff\u2190-\u2bff\ufe0f])\u200d(?=[\
 
 
 def visible_text(text: str) -> str:
-    """Outside text with characters that act unseen made visible: controls as `␛`, bidi and zero-width marks as `‹RLO›`.
+    """Outside text with unseen characters made visible: controls as `‹ESC›`, bidi and zero-width marks as `‹RLO›`.
 
     Line feeds and tabs stay, CR LF becomes LF, a lone surrogate becomes U+FFFD, and the joiner inside an emoji stays.
     """
@@ -109,9 +116,7 @@ def _mark(match: re.Match[str], joiners: Set[int]) -> str:
     if match.start() in joiners:
         return found
     if code < 0x20:
-        return chr(0x2400 + code)
-    if code == 0x7F:
-        return "\u2421"
+        return f"‹{CONTROL_MARKS[code]}›"
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"
     return f"‹{NAMED_MARKS.get(found, f'U+{code:04X}')}›"

@@ -61,6 +61,7 @@ class Banner(QWidget):
         self._fold.setText(self.tr("Details"))
         self._fold.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._fold.setCheckable(True)
+        self._fold.setStyleSheet("QToolButton { padding: 1px 4px 1px 0; border: none; background: transparent; }")
         self._fold.toggled.connect(self._show_details)
         self._retry = QPushButton(self.tr("Retry"), self)
         self._retry.clicked.connect(self.retry_requested)

@@ -29,7 +29,7 @@ class BranchCell(QWidget):
         self._name = Figures(12, 600, "text", self)
         self._name.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._word = Figures(11, 600, "text2", self)
-        self._word.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self._word.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self._time = Figures(11, parent=self)
         self._time.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self.text = StreamText(flusher, "text", self)
@@ -98,7 +98,7 @@ class BranchCell(QWidget):
         if attempt is not None and attempt.incomplete:
             return self.tr("%1, incomplete").replace("%1", word)
         if branch.state is State.ANSWERED and len(branch.attempts) > 1:
-            return self.tr("%1, attempt %2").replace("%1", word).replace("%2", str(len(branch.attempts)))
+            return self.tr("%1, try %2").replace("%1", word).replace("%2", str(len(branch.attempts)))
         return word
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
@@ -120,6 +120,7 @@ class BranchGrid(QWidget):
 
     branch_chosen = Signal(int, str)
     """Step number, branch path."""
+    view_changed = Signal()
     page_turned = Signal()
     """Another page or another number of cells: show the step again."""
 
@@ -133,6 +134,7 @@ class BranchGrid(QWidget):
         self._grid.setSpacing(0)
         for cell in self._cells:
             cell.chosen.connect(self.branch_chosen)
+            cell.text.view_changed.connect(self.view_changed)
             cell.hide()
         self._shown = Figures(11, parent=self)
         self._number = Figures(11, 500, "text", self)

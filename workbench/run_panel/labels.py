@@ -126,7 +126,8 @@ class Figures(QLabel):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the text, elided at its end when there is no room."""
         painter = QPainter(self)
+        place = self.contentsRect()
         painter.setFont(self.font())
         painter.setPen(theme.color(self._color))
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
-        painter.drawText(self.rect(), int(self.alignment() | Qt.TextFlag.TextSingleLine), text)
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, place.width())
+        painter.drawText(place, int(self.alignment() | Qt.TextFlag.TextSingleLine), text)

@@ -115,7 +115,7 @@ class RunPanel(QWidget):
         head = QHBoxLayout(self._head)
         head.addWidget(self._tabs)
         head.addWidget(self._caption, 1)
-        head.addWidget(self._view_buttons())
+        head.addWidget(self._view_buttons(), 0, Qt.AlignmentFlag.AlignVCenter)
         head.addWidget(self._copy)
         right = QWidget(self)
         column = QVBoxLayout(right)
@@ -399,7 +399,7 @@ class RunPanel(QWidget):
         self._style_views()
 
     def _style_views(self) -> None:
-        icons_only = self._head.width() < theme.px(760) or theme.zoom >= 1.4
+        icons_only = self.width() < theme.px(1000) or theme.zoom >= 1.4
         icons = {View.RENDERED: "rendered", View.RAW: "raw", View.JSON: "json"}
         style = Qt.ToolButtonStyle.ToolButtonIconOnly if icons_only else Qt.ToolButtonStyle.ToolButtonTextOnly
         for view, button in self._view_button.items():
@@ -429,7 +429,7 @@ class RunPanel(QWidget):
         """Give the tree its share, and buttons without words to a narrow panel."""
         super().resizeEvent(event)
         if not event.oldSize().isValid() or event.oldSize().width() <= 0:
-            tree = min(theme.px(350), max(theme.px(200), self.width() // 4))
+            tree = min(theme.px(420), max(theme.px(220), round(self.width() * 0.27)))
             self._splitter.setSizes([tree, self.width() - tree])
         self._style_views()
 

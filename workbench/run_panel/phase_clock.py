@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.completion import Phase
 from workbench.run_panel.labels import paint_state_icon
-from workbench.run_panel.run_state import Attempt
+from workbench.run_panel.run_state import Attempt, State
 from workbench.text_format import plain_rate_text, seconds_text
 from workbench.theme import theme
 
@@ -26,7 +26,7 @@ class Segment:
     time: str = ""
     rate: str = ""
     state: str = "future"
-    """done, current or future."""
+    """done, current, broken (where it failed or was stopped) or future."""
     seconds: float = 0.0
 
     @property
@@ -100,6 +100,8 @@ class PhaseClock(QWidget):
             else:
                 segment = Segment(name)
             segments.append(segment)
+        if attempt.state in (State.FAILED, State.STOPPED) and reached >= 0:
+            segments[reached].state = "broken"
         return segments
 
     @staticmethod
@@ -164,7 +166,7 @@ class PhaseClock(QWidget):
         return width
 
     def _paint_segment(self, painter: QPainter, segment: Segment, rect: QRectF) -> None:
-        color = {"done": "edge", "current": "run", "future": "line.strong"}[segment.state]
+        color = {"done": "edge", "current": "run", "broken": "err", "future": "line.strong"}[segment.state]
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.color(color))
         bar = theme.px(3)
@@ -174,10 +176,12 @@ class PhaseClock(QWidget):
         right = rect.right()
         if segment.state != "future":
             icon = QRectF(left, top + theme.px(2), theme.px(12), theme.px(12))
-            current = segment.state == "current"
-            paint_state_icon(painter, "spinner" if current else "check", icon, "run" if current else "text2")
+            name, token = {"current": ("spinner", "run"), "broken": ("cross", "err")}.get(
+                segment.state, ("check", "text2")
+            )
+            paint_state_icon(painter, name, icon, token)
             left += theme.px(15)
-        name_color = {"done": "text2", "current": "text", "future": "muted"}[segment.state]
+        name_color = {"done": "text2", "current": "text", "broken": "text", "future": "muted"}[segment.state]
         weight = 600 if segment.state == "current" else 400
         figure_color = "run" if segment.state == "current" else "muted"
         parts = [(segment.name, weight, name_color), (segment.time, weight, figure_color)]

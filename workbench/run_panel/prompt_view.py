@@ -6,9 +6,9 @@ from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
 from workbench.run_panel.labels import Figures, plain_tip
+from workbench.run_panel.markdown_text import CODE_LINE, ClosedDocument
 from workbench.run_panel.pane_text import TextShaper
 from workbench.run_panel.run_state import Attempt
-from workbench.run_panel.stream_text import CODE_LINE, ClosedDocument
 from workbench.text_format import visible_text
 from workbench.theme import theme
 
@@ -29,7 +29,7 @@ class PromptView(QWidget):
         self._edit.setAccessibleName(self.tr("Prompt"))
         document = ClosedDocument(self._edit)
         document.setUndoRedoEnabled(False)
-        document.setDocumentMargin(0)
+        document.setDocumentMargin(theme.px(4))
         self._edit.setDocument(document)
         self._foot = Figures(11, parent=self)
         layout = QVBoxLayout(self)

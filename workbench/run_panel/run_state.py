@@ -260,6 +260,8 @@ def total_statistics(parts: Iterable[Statistics]) -> Statistics:
     for part in parts:
         requests += part.requests
         cached_prompts += part.cached_prompts
+        if not part.requests:
+            continue  # from the cache: its tokens were not spent
         in_tokens += part.in_tokens
         cached_in += part.cached_in_tokens
         out_tokens += part.out_tokens
@@ -267,8 +269,7 @@ def total_statistics(parts: Iterable[Statistics]) -> Statistics:
         cost += part.cost
         seconds += part.seconds
         estimated = estimated or part.estimated
-        if part.requests:
-            provenances.add(part.provenance)
+        provenances.add(part.provenance)
     weakest = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED)
     return Statistics(
         requests=requests,

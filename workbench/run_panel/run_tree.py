@@ -1,7 +1,7 @@
 """The tree of a run."""
 
 from PySide6.QtCore import QModelIndex, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -72,6 +72,9 @@ class RunTree(QTreeView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Highlight, Qt.GlobalColor.transparent)  # drawRow fills the selected row
+        self.setPalette(palette)
         self.setAccessibleName(self.tr("Steps of the run"))
         header = self.header()
         header.setStretchLastSection(False)
@@ -103,7 +106,7 @@ class RunTree(QTreeView):
         self.header().setFont(theme.font(11))
         self.header().setFixedHeight(theme.px(26))
         metrics = QFontMetrics(theme.font(12))
-        samples = {Column.TIME: "88 min 88 s", Column.TOKENS: "8,888 → ~8,888", Column.COST: "~$0.00888"}
+        samples = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.COST: "~$0.00888"}
         widths = {}
         for column, sample in samples.items():
             widths[column] = metrics.horizontalAdvance(sample) + theme.px(10)

@@ -1,13 +1,53 @@
 """The Statistics tab: what each agent used, and the run in total."""
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.events import Statistics
 from engine.statistics import CostProvenance
 from workbench.run_panel.run_model import RunModel
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text, visible_text
 from workbench.theme import theme
+
+
+class _FigureDelegate(QStyledItemDelegate):
+    """Paints a cell with the same margins as the header."""
+
+    def __init__(self, table: QTableWidget) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex) -> QSize:
+        """The text and its margins."""
+        size = super().sizeHint(option, index)
+        return QSize(size.width() + 2 * theme.px(10), size.height())
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """Fill the selected row, then draw the text."""
+        if option.state & QStyle.StateFlag.State_Selected:
+            focused = self._table.hasFocus()
+            painter.fillRect(option.rect, theme.color("bg.selected" if focused else "bg.selected.idle"))
+        painter.save()
+        painter.setFont(index.data(Qt.ItemDataRole.FontRole))
+        painter.setPen(index.data(Qt.ItemDataRole.ForegroundRole).color())
+        area = option.rect.adjusted(theme.px(10), 0, -theme.px(10), 0)
+        align = Qt.AlignmentFlag(index.data(Qt.ItemDataRole.TextAlignmentRole)) | Qt.TextFlag.TextSingleLine
+        shown = painter.fontMetrics().elidedText(str(index.data()), Qt.TextElideMode.ElideRight, area.width())
+        painter.drawText(area, int(align), shown)
+        painter.restore()
 
 
 class StatisticsView(QWidget):
@@ -31,6 +71,7 @@ class StatisticsView(QWidget):
         self.table = QTableWidget(0, len(self._names), self)
         self.table.setHorizontalHeaderLabels(self._names)
         self.table.setShowGrid(False)
+        self.table.setItemDelegate(_FigureDelegate(self.table))
         self.table.verticalHeader().hide()
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -54,7 +95,9 @@ class StatisticsView(QWidget):
     def _restyle(self) -> None:
         self.table.setFont(theme.font(12))
         self.table.horizontalHeader().setFont(theme.font(11))
-        self.table.horizontalHeader().setFixedHeight(theme.px(26))
+        header = self.table.horizontalHeader()
+        header.setFixedHeight(theme.px(26))
+        header.setStyleSheet(f"QHeaderView::section {{ padding: 0 {theme.px(10)}px; }}")
         self.table.verticalHeader().setDefaultSectionSize(theme.px(28))
         self.refresh()
 
@@ -73,7 +116,7 @@ class StatisticsView(QWidget):
         seconds = done.effective_seconds or done.seconds
         produced = done.out_tokens + done.reasoning_out_tokens
         unknown = done.provenance is CostProvenance.UNKNOWN
-        asked = done.requests or done.cached_prompts
+        money = cost_text(done.cost, done.provenance, lower_bound=unknown) if done.requests else "$0"
         return [
             f"{done.requests:,}",
             f"{done.cached_prompts:,}",
@@ -82,8 +125,8 @@ class StatisticsView(QWidget):
             tokens_text(done.out_tokens, done.estimated),
             tokens_text(done.reasoning_out_tokens, done.estimated and done.reasoning_out_tokens > 0),
             rate_text(produced / seconds, done.estimated) if produced and seconds > 0 else "–",
-            seconds_text(seconds) if asked else "–",
-            cost_text(done.cost, done.provenance, lower_bound=unknown) if asked else "–",
+            seconds_text(seconds) if done.requests else "–",
+            money if done.requests or done.cached_prompts else "–",
         ]
 
     def _fill(self, row: int, texts: list[str], *, total: bool) -> None:

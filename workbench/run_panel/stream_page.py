@@ -75,6 +75,7 @@ class StreamPage(QWidget):
         self.grid.branch_chosen.connect(self.branch_chosen)
         self.grid.page_turned.connect(self.refresh)
         self.reasoning.folded.connect(lambda: self._set_fold(True))
+        self.grid.view_changed.connect(self.view_changed)
         self.content.text.view_changed.connect(self.view_changed)
         self.banner.retry_requested.connect(self.retry_requested)
         self.banner.profile_requested.connect(self.profile_requested)
@@ -110,7 +111,8 @@ class StreamPage(QWidget):
     @property
     def view(self) -> View:
         """How the content is shown."""
-        return self._chosen or self.content.text.view
+        cells = self.grid.cells if self.shows_grid else []
+        return self._chosen or (cells[0].text.view if cells else self.content.text.view)
 
     def choose_view(self, view: View) -> None:
         """Show content rendered, raw or as JSON from now on."""

@@ -8,26 +8,22 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
-from PySide6.QtCore import QObject, QRectF, QTimer, QUrl, Signal
+from PySide6.QtCore import QObject, QRectF, QTimer, Signal
 from PySide6.QtGui import (
-    QFont,
-    QImage,
     QPainter,
     QPaintEvent,
+    QShowEvent,
     QSyntaxHighlighter,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
-    QTextFrameFormat,
-    QTextTable,
 )
 from PySide6.QtWidgets import QTextEdit, QWidget
 
 from workbench.run_panel.json_colors import JsonColors
+from workbench.run_panel.markdown_text import CODE_LINE, PROSE_LINE, ClosedDocument, render_markdown
 from workbench.run_panel.pane_text import TextShaper, looks_like_json, pretty_json
 from workbench.run_panel.run_state import StreamedText
-from workbench.text_format import visible_text
 from workbench.theme import theme
 
 FLUSH_MILLISECONDS = 33
@@ -37,8 +33,6 @@ FLUSH_CHARACTERS = 16_384
 MAX_BLOCKS = 5000
 RENDER_LIMIT = 60_000
 """Characters up to which an answer is rendered as Markdown."""
-PROSE_LINE, CODE_LINE = 127.0, 115.0
-"""Per cent of the font's own line height, which is about 1.17 of its size: 1.5 for prose, 1.35 for code."""
 
 
 class View(StrEnum):
@@ -94,20 +88,6 @@ class PaneFlusher(QObject):
             self._timer.stop()
 
 
-class ClosedDocument(QTextDocument):
-    """A document that loads nothing: no file, no address."""
-
-    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: N802
-        """Give a blank picture for every resource."""
-        return _blank_image()
-
-
-def _blank_image() -> QImage:
-    image = QImage(1, 1, QImage.Format.Format_ARGB32)
-    image.fill(0)
-    return image
-
-
 class StreamText(QTextEdit):
     """One text, live or finished, that follows its end until the person scrolls up."""
 
@@ -138,7 +118,7 @@ class StreamText(QTextEdit):
         self.setUndoRedoEnabled(False)
         document = ClosedDocument(self)
         document.setUndoRedoEnabled(False)
-        document.setDocumentMargin(0)
+        document.setDocumentMargin(theme.px(4))
         self.setDocument(document)
         self._cursor = QTextCursor(document)
         bar = self.verticalScrollBar()
@@ -311,10 +291,7 @@ class StreamText(QTextEdit):
         self._inserting = False
 
     def _render(self, text: str) -> None:
-        document = self.document()
-        features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
-        document.setMarkdown(visible_text(text), features)
-        _style_markdown(document, self._color)
+        render_markdown(self.document(), text, self._color)
 
     # -- following --------------------------------------------------------------------------------------------------
 
@@ -333,9 +310,9 @@ class StreamText(QTextEdit):
             self.verticalScrollBar().setValue(maximum)
             self._inserting = False
 
-    def showEvent(self, event: object) -> None:
+    def showEvent(self, event: QShowEvent) -> None:
         """Catch up with what came while hidden."""
-        super().showEvent(event)  # type: ignore[arg-type]
+        super().showEvent(event)
         self._flusher.wake()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -345,65 +322,3 @@ class StreamText(QTextEdit):
             place = self.cursorRect(self._cursor)
             painter = QPainter(self.viewport())
             painter.fillRect(QRectF(place.left() + 1, place.top(), theme.px(3), place.height()), theme.color("run"))
-
-
-def _style_markdown(document: QTextDocument, color: str) -> None:
-    """Give rendered Markdown the fonts, gaps and colours of the design; pictures become their names."""
-    cursor = QTextCursor(document)
-    cursor.beginEditBlock()
-    block = document.begin()
-    while block.isValid():
-        cursor.setPosition(block.position())
-        layout = block.blockFormat()
-        code = layout.hasProperty(QTextBlockFormat.Property.BlockCodeFence.value) or layout.hasProperty(
-            QTextBlockFormat.Property.BlockCodeLanguage.value
-        )
-        layout.setLineHeight(
-            CODE_LINE if code else PROSE_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
-        )
-        if code:
-            layout.setBackground(theme.color("bg.card"))
-        elif block.textList() is None and not cursor.currentTable():
-            layout.setTopMargin(theme.px(8) if layout.headingLevel() else 0)
-            layout.setBottomMargin(theme.px(7))
-        cursor.setBlockFormat(layout)
-        _style_fragments(document, block.position(), code, color)
-        block = block.next()
-    for frame in document.rootFrame().childFrames():
-        if isinstance(frame, QTextTable):
-            table = frame.format()
-            table.setBorder(1)
-            table.setBorderCollapse(True)
-            table.setBorderBrush(theme.color("line.strong"))
-            table.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
-            table.setCellPadding(theme.px(4))
-            table.setCellSpacing(0)
-            frame.setFormat(table)
-    cursor.endEditBlock()
-
-
-def _style_fragments(document: QTextDocument, position: int, code: bool, color: str) -> None:
-    """Set fonts and colours of the pieces of one paragraph, last first, since pictures change length."""
-    pieces = []
-    iterator = document.findBlock(position).begin()
-    while not iterator.atEnd():
-        fragment = iterator.fragment()
-        pieces.append((fragment.position(), fragment.length(), fragment.charFormat()))
-        iterator += 1
-    cursor = QTextCursor(document)
-    for start, length, given in reversed(pieces):
-        cursor.setPosition(start)
-        cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
-        format_ = QTextCharFormat()
-        format_.setForeground(theme.color("accent" if given.isAnchor() else color))
-        if given.isImageFormat():
-            name = given.toImageFormat().name()
-            format_.setForeground(theme.color("muted"))
-            cursor.insertText(f"[{name}]", format_)
-            continue
-        if code or given.fontFixedPitch():
-            mono = theme.font(12, mono=True)
-            format_.setFontFamilies([mono.family()])
-            format_.setProperty(QTextCharFormat.Property.FontPixelSize.value, mono.pixelSize())
-            format_.setFontStyleHint(QFont.StyleHint.Monospace)
-        cursor.mergeCharFormat(format_)

@@ -145,12 +145,12 @@ class Timeline(QAbstractScrollArea):
         offset = self.verticalScrollBar().value()
         first = offset // height
         last = min(len(self._branches), first + self.viewport().height() // height + 2)
+        self._paint_axis(painter, top)
         painter.save()
         painter.setClipRect(0, top, self.viewport().width(), self.viewport().height())
         for number in range(first, last):
             self._paint_row(painter, self._branches[number], top + number * height - offset, height)
         painter.restore()
-        self._paint_axis(painter, top)
 
     def _paint_axis(self, painter: QPainter, top: int) -> None:
         left, right = self._name_width(), self._name_width() + self._axis_width()

@@ -165,7 +165,7 @@ def _live_step(step: Step) -> list[Entry]:
     entries.append(Entry(Kind.AGENT, step.agent, step.agent))
     for branch in branches:
         for attempt in branch.attempts:
-            if count == 1 and attempt.statistics is not None:
+            if count == 1 and attempt.statistics is not None and not attempt.cached:
                 entries.append(Entry(Kind.DURATION, f"({attempt.statistics.seconds * 1000:.0f} ms)", step.agent))
             if attempt.state is State.CUT_OFF:
                 entries.append(Entry(Kind.FINISH, trace.TOKEN_LIMIT, step.agent))

@@ -1,7 +1,7 @@
 """One symbol trace, painted as badges, names and icons that wrap; each piece explains itself."""
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QFont, QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QFont, QFontMetricsF, QHelpEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.flow.trace import Kind
@@ -56,7 +56,7 @@ class TraceLine(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         """Everything wraps."""
-        return QSize(theme.px(100), theme.px(24))
+        return QSize(theme.px(100), self.heightForWidth(max(theme.px(100), self.width())))
 
     def _places(self, width: int) -> list[QRectF]:
         margin, gap, height = theme.px(12), theme.px(6), theme.px(20)
@@ -90,6 +90,12 @@ class TraceLine(QWidget):
         between = theme.px(4) if icon and text else 0
         padding = theme.px(12) if entry.kind is Kind.SPLIT else 0
         return text + icon + between + padding + 1
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Another width may need another height."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
 
     # -- painting ---------------------------------------------------------------------------------------------------
 
