@@ -115,6 +115,7 @@ class Actions(QObject):
         for row in ACTIONS:
             action = QAction(row.text, self)
             action.setObjectName(row.id)
+            action.setProperty("icon_name", row.icon)
             action.setStatusTip(row.tip)
             action.setCheckable(row.checkable)
             if row.shortcut:

@@ -186,7 +186,10 @@ class Desk(QObject):
 
     def start(self, documents: Sequence[str]) -> None:
         """Put the window where it was, open the flows, and get the embedded model ready."""
-        self.window.resize(theme.px(1600), theme.px(1000))
+        available = self.window.screen().availableGeometry()
+        self.window.resize(
+            min(theme.px(1600), round(available.width() * 0.96)), min(theme.px(1000), round(available.height() * 0.92))
+        )
         self.window.arrange()
         self.window.restore_layout(*self.settings.window())
         self.documents.start(documents)

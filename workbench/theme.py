@@ -287,6 +287,7 @@ QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox, QPlainTextEdit, QTextEdit { back
   selection-background-color: %(bg_selected)s; selection-color: %(text)s; }
 QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus, QPlainTextEdit:focus, QTextEdit:focus {
   border: 2px solid %(accent)s; padding: %(px2)s %(px4)s; }
+QComboBox::drop-down { border: none; width: %(px24)s; }
 QLineEdit[invalid="true"], QPlainTextEdit[invalid="true"], QComboBox[invalid="true"] { border: 2px solid %(err)s; }
 QLineEdit:disabled, QPlainTextEdit:disabled, QComboBox:disabled { color: %(disabled)s; }
 QPlainTextEdit[pane="true"], QTextEdit[pane="true"] { border: none; border-radius: 0; padding: 0 %(px8)s; }
