@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.conformance.cases import Case, Runner, differences
 from tests.conformance.wire import SUFFIX, fixture_at, run_fixture
 
-RUNNER_MODULES: tuple[str, ...] = ("statistics",)
+RUNNER_MODULES: tuple[str, ...] = ("json_handler", "statistics", "templates", "trace")
 """Names of the modules here that have `KINDS`; a kind that none of them knows is a failure."""
 
 
