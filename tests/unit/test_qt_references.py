@@ -4,8 +4,10 @@ From Python 3.12 on these objects have no count, so there the test cannot fail.
 """
 
 import sys
+from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimerEvent, Signal
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimerEvent, Signal
 
 
 class _Sender(QObject):
@@ -16,12 +18,33 @@ class _Sender(QObject):
         """Return None to Qt."""
 
 
-def test_emitting_and_overriding_keep_references() -> None:
+class _Eater(QObject):
+    def event(self, event: QEvent) -> bool:
+        """Return True to Qt."""
+        return True
+
+
+def _emit() -> Callable[[], object]:
     sender = _Sender()
-    sender.sent.connect(lambda value: None)
-    counts = sys.getrefcount(True), sys.getrefcount(None)
+    return lambda: sender.sent.emit(1)
+
+
+def _send(receiver: QObject) -> Callable[[], object]:
+    event = QTimerEvent(1)
+    return lambda: QCoreApplication.sendEvent(receiver, event)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_emit, lambda: _send(_Sender()), lambda: _send(_Eater())],
+    ids=["emit", "override that returns None", "override that returns True"],
+)
+def test_references_are_kept(make: Callable[[], Callable[[], object]], qapp: QCoreApplication) -> None:
+    act = make()
+    act()  # the first call fills caches
+    before = sys.getrefcount(True), sys.getrefcount(None)
     for _ in range(50):
-        sender.sent.emit(1)
-        QObject.event(sender, QTimerEvent(1))
+        act()
     after = sys.getrefcount(True), sys.getrefcount(None)
-    assert all(abs(now - before) < 20 for now, before in zip(after, counts, strict=True)), (counts, after)
+    # Other threads may hold a few; a dropped reference makes 50.
+    assert [abs(now - then) < 25 for now, then in zip(after, before, strict=True)] == [True, True], (before, after)
