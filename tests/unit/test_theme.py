@@ -8,22 +8,12 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.bundled import names
+from tests.helpers import token_table
+from tests.helpers.token_table import BACKGROUNDS, contrast
 from workbench.theme import DARK, LIGHT, SYSTEM, TOKENS, Theme, theme
 
 SCHEMES = (DARK, LIGHT)
 
-BACKGROUNDS = (
-    "bg.chrome",
-    "bg.dock",
-    "bg.canvas",
-    "bg.field",
-    "bg.card",
-    "bg.overlay",
-    "bg.hover",
-    "bg.press",
-    "bg.selected",
-    "bg.selected.idle",
-)
 TEXTS = ("text", "text2", "muted")
 STATES = ("accent", "run", "ok", "warn", "err", "ice", "reason")
 SYNTAX = ("syntax.key", "syntax.value")
@@ -55,18 +45,6 @@ def _color(token: str, scheme: str) -> str:
     return TOKENS[token][SCHEMES.index(scheme)]
 
 
-def _luminance(color: str) -> float:
-    """Relative luminance. Source: WCAG 2.2, definitions."""
-    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _contrast(one: str, other: str) -> float:
-    darker, lighter = sorted((_luminance(one), _luminance(other)))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
 def _mixed(color: str, background: str, share: float) -> str:
     pairs = [(int(color[at : at + 2], 16), int(background[at : at + 2], 16)) for at in (1, 3, 5)]
     return "#" + "".join(f"{round(share * fore + (1 - share) * back):02X}" for fore, back in pairs)
@@ -83,21 +61,21 @@ def look(qapp: QApplication) -> Iterator[Theme]:
 
 
 def test_contrast_is_that_of_the_standard() -> None:
-    assert _contrast("#000000", "#FFFFFF") == 21.0
-    assert round(_contrast("#777777", "#FFFFFF"), 2) == 4.48
+    assert contrast("#000000", "#FFFFFF") == 21.0
+    assert round(contrast("#777777", "#FFFFFF"), 2) == 4.48
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_text_can_be_read(scheme: str) -> None:
     for text, background in TEXT_PAIRS:
-        ratio = _contrast(_color(text, scheme), _color(background, scheme))
+        ratio = contrast(_color(text, scheme), _color(background, scheme))
         assert ratio >= TEXT_LIMIT, f"{text} on {background}: {ratio:.2f}"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_lines_that_carry_meaning_can_be_seen(scheme: str) -> None:
     for line, background in GRAPHIC_PAIRS:
-        ratio = _contrast(_color(line, scheme), _color(background, scheme))
+        ratio = contrast(_color(line, scheme), _color(background, scheme))
         assert ratio >= GRAPHIC_LIMIT, f"{line} on {background}: {ratio:.2f}"
 
 
@@ -105,7 +83,7 @@ def test_lines_that_carry_meaning_can_be_seen(scheme: str) -> None:
 def test_placeholders_can_be_read_on_their_wash(scheme: str) -> None:
     for token in SYNTAX:
         color, field = _color(token, scheme), _color("bg.field", scheme)
-        assert _contrast(color, _mixed(color, field, 0.14)) >= TEXT_LIMIT, token
+        assert contrast(color, _mixed(color, field, 0.14)) >= TEXT_LIMIT, token
 
 
 def test_every_token_is_two_opaque_colors() -> None:
@@ -185,3 +163,8 @@ def test_reduced_motion_tells(look: Theme, qtbot: QtBot) -> None:
     with qtbot.waitSignal(look.changed):
         look.set_reduced_motion(True)
     assert look.reduced_motion
+
+
+def test_the_documented_tokens_are_those_of_the_theme() -> None:
+    # After a change: python -m tests.helpers.token_table
+    assert token_table.table() in token_table.DOCUMENT.read_text("utf-8")
