@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt, QTemporaryDir, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication
@@ -105,6 +105,7 @@ class Theme(QObject):
         self._dark = True
         self._zoom = 1.0
         self.reduced_motion = False
+        self._images: QTemporaryDir | None = None
 
     # -- choosing ---------------------------------------------------------------------------------------------------
 
@@ -242,9 +243,22 @@ class Theme(QObject):
 
     def _stylesheet(self) -> str:
         values = {token.replace(".", "_"): self.hex(token) for token in TOKENS}
+        for name, icon, color in (("arrow", "chevron-down", "text2"), ("tick", "check", "on.fill")):
+            values[name] = self._image_file(icon, color)
         for size in (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 24, 26, 28, 32, 33):
             values[f"px{size}"] = f"{self.px(size)}px"
         return STYLESHEET % values
+
+    def _image_file(self, icon: str, color: str) -> str:
+        """An icon as a file: a stylesheet cannot take an image from anywhere else. Empty where no file can be made."""
+        if self._images is None:
+            self._images = QTemporaryDir()
+        if not self._images.isValid():
+            return ""
+        stem = f"{icon}-{self.hex(color)[1:]}-{self.px(14)}"
+        for ratio, mark in ((1.0, ""), (2.0, "@2x")):
+            self.pixmap(icon, 14, color, ratio).save(self._images.filePath(f"{stem}{mark}.png"))
+        return self._images.filePath(f"{stem}.png")
 
 
 STYLESHEET = """
@@ -288,6 +302,7 @@ QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox, QPlainTextEdit, QTextEdit { back
 QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus, QPlainTextEdit:focus, QTextEdit:focus {
   border: 2px solid %(accent)s; padding: %(px2)s %(px4)s; }
 QComboBox::drop-down { border: none; width: %(px24)s; }
+QComboBox::down-arrow { image: url("%(arrow)s"); width: %(px14)s; height: %(px14)s; }
 QLineEdit[invalid="true"], QPlainTextEdit[invalid="true"], QComboBox[invalid="true"] { border: 2px solid %(err)s; }
 QLineEdit:disabled, QPlainTextEdit:disabled, QComboBox:disabled { color: %(disabled)s; }
 QPlainTextEdit[pane="true"], QTextEdit[pane="true"] { border: none; border-radius: 0; padding: 0 %(px8)s; }
@@ -318,7 +333,8 @@ QStatusBar { border-top: 1px solid %(line)s; color: %(text2)s; }
 QStatusBar::item { border: none; }
 QCheckBox::indicator { width: %(px14)s; height: %(px14)s; border: 1px solid %(line_control)s; border-radius: 3px;
   background: %(bg_field)s; }
-QCheckBox::indicator:checked { background: %(accent_fill)s; border-color: %(accent_fill)s; }
+QCheckBox::indicator:checked { background: %(accent_fill)s; border-color: %(accent_fill)s;
+  image: url("%(tick)s"); }
 QCheckBox:focus { color: %(accent)s; }
 QProgressBar { background: %(bg_press)s; border: none; border-radius: 2px; }
 QProgressBar::chunk { background: %(run)s; border-radius: 2px; }
