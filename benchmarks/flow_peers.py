@@ -58,7 +58,7 @@ class Answering:
 class Answer:
     """One streamed answer of one chunk; plain classes, so that it is the executor that is measured."""
 
-    completion = ANSWER
+    completion = so_far = ANSWER
 
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf

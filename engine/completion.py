@@ -86,11 +86,12 @@ class Stream(Protocol):
 
     @property
     def completion(self) -> Completion:
-        """The whole answer; raises RuntimeError before the stream is exhausted.
+        """The whole answer; raises RuntimeError before the stream is exhausted."""
+        ...
 
-        After a failure or a cancellation: what had arrived, with finish reason ERROR and what it cost, or RuntimeError
-        when nothing had.
-        """
+    @property
+    def so_far(self) -> Completion:
+        """What has arrived and what it cost, at any time: for a stream that failed or was left early."""
         ...
 
 

@@ -329,6 +329,11 @@ class EmbeddedStream:
             raise RuntimeError("the stream is not exhausted")
         return self._inner.completion
 
+    @property
+    def so_far(self) -> Completion:
+        """What has arrived, with the tokens it cost: for a stream that failed or was left early."""
+        return Completion() if self._inner is None else self._inner.so_far
+
     async def _run(self) -> AsyncGenerator[Chunk, None]:
         server = self._engine.server
         if server.state != ServerState.READY:

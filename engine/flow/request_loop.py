@@ -1,6 +1,5 @@
 """Asks a model for one branch: attempts, streaming, the handler, what it cost (engine.md 8.6)."""
 
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -176,7 +175,7 @@ class RequestLoop:
                 return stream.completion
         except BaseException as exc:
             partial = _partial(stream, exc, content, reasoning)
-            if partial.content or partial.reasoning or partial.statistics.requests:
+            if partial.content or partial.reasoning:
                 self._add(agent.name, context, partial)
                 handler.keep(partial, context)
                 if isinstance(exc, Exception):
@@ -276,11 +275,11 @@ def corrected(conversation: Conversation, completion: Completion, again: Again) 
 
 
 def _partial(stream: Stream | None, exc: BaseException, content: Sequence[str], reasoning: Sequence[str]) -> Completion:
-    """What had arrived when a request broke off: as the stream tells it, else as the error or the chunks do."""
-    if stream is not None:
-        with contextlib.suppress(RuntimeError):
-            return stream.completion
-    text, thinking = "".join(content), "".join(reasoning)
+    """What had arrived of an answer that broke off, with what it cost as far as the stream knows."""
+    arrived = Completion() if stream is None else stream.so_far
+    text, thinking = "".join(content) or arrived.content, "".join(reasoning) or arrived.reasoning
     if isinstance(exc, RequestError):
         text, thinking = text or exc.partial, thinking or exc.partial_reasoning
-    return Completion(content=text, reasoning=thinking, finish_reason=FinishReason.ERROR)
+    return replace(
+        arrived, content=text, reasoning=thinking, finish_reason=FinishReason.ERROR, tool_calls=(), no_answer=False
+    )

@@ -6,7 +6,7 @@ from typing import cast
 
 from engine.completion import FinishReason
 from engine.conversation import Conversation
-from engine.errors import RequestError
+from engine.errors import FlowError, RequestError
 from engine.flow.agent import Agent, AgentType, Next, merge_contexts
 from engine.flow.context import Context, Skip
 from engine.flow.executor import Walk
@@ -102,7 +102,7 @@ def _hook(fields: Map | None) -> Callable[[Context], None] | None:
         if "skip" in fields:
             context.skip_next = Skip(str(fields["skip"]))
         if "raise" in fields:
-            raise RuntimeError(str(fields["raise"]))
+            raise FlowError(str(fields["raise"]))
 
     return run
 

@@ -64,6 +64,7 @@ class ScriptedStream:
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
         self._completion: Completion | None = None
+        self._arrived: list[Chunk] = []
 
     async def __aiter__(self) -> AsyncIterator[Chunk]:
         reply = self._reply
@@ -73,16 +74,22 @@ class ScriptedStream:
         pieces = [reply.content] if isinstance(reply.content, str) else reply.content
         chunks = [piece if isinstance(piece, Chunk) else Chunk(content=piece) for piece in pieces]
         if reply.reasoning:
-            yield Chunk(reasoning=reply.reasoning)
+            chunks.insert(0, Chunk(reasoning=reply.reasoning))
         for chunk in chunks:
+            self._arrived.append(chunk)
             yield chunk
         if reply.gate:
             await reply.gate.wait()
         if reply.error:
             raise reply.error
-        self._completion = Completion(
-            content="".join(chunk.content for chunk in chunks),
-            reasoning=reply.reasoning + "".join(chunk.reasoning for chunk in chunks),
+        self._completion = self.so_far
+
+    @property
+    def so_far(self) -> Completion:
+        reply = self._reply
+        return Completion(
+            content="".join(chunk.content for chunk in self._arrived),
+            reasoning="".join(chunk.reasoning for chunk in self._arrived),
             finish_reason=reply.finish_reason,
             tool_calls=reply.tool_calls,
             statistics=CompletionStatistics(

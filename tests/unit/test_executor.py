@@ -349,6 +349,9 @@ async def test_partial_text_is_kept() -> None:
     assert (context.last.content, context.last.finish_reason) == ("Once upon", FinishReason.ERROR)
     assert run.of(BranchFailed)[0].error.partial == "Once upon"
     assert len(run.completer.requests) == 1
+    # The tokens were spent, so they are told and counted.
+    assert run.of(CompletionFinished)[0].finish_reason is FinishReason.ERROR
+    assert run.finished.statistics.out_tokens == 5
     assert context.trace.text(timed=True) == "M, A"
 
 
@@ -611,7 +614,7 @@ async def test_cancelling_ends_all_branches_and_loses_no_event() -> None:
     assert [context.text("a") for context in run.walk.contexts] == ["done"]
     last = run.walk.finished("stopped", "by you")
     assert (last.status, last.reason, len(last.results)) == ("stopped", "by you", 1)
-    assert last.agents["A"].requests == 1
+    assert last.agents["A"].requests == 5  # the one that ended, and four that had cost something
 
 
 # --- gathering ---
