@@ -40,7 +40,7 @@ _logger = logging.getLogger("asyncio")
 _FAR_MS = 500  # waits beyond this may end late by 0.1 % on Linux
 _DAY_MS = 86_400_000  # a QTimer holds a 32-bit count of milliseconds
 _MANY_CANCELLED = 100  # a smaller number of cancelled timers is not worth a new heap
-_TICK_MS = 20  # bounds a wait for events that has a deadline
+_TICK_MS = 20  # for what can only be looked at from time to time
 
 
 def _is_busy(context: contextvars.Context) -> bool:
@@ -58,9 +58,7 @@ def _stop_when_done(future: asyncio.Future[Any]) -> None:
 
 
 class _Waker(QObject):
-    """Carries a wake-up from any thread into the thread it was made in."""
-
-    woken = Signal()
+    woken = Signal()  # emitted by any thread, received in the loop's
 
 
 class PortableLoop(QasyncLoop):
@@ -84,15 +82,13 @@ class PortableLoop(QasyncLoop):
     run_in_executor = BaseEventLoop.run_in_executor
     set_default_executor = BaseEventLoop.set_default_executor  # type: ignore[assignment]
 
-    def __init__(
-        self, app: QCoreApplication | None = None, set_running_loop: bool = False, already_running: bool = False
-    ) -> None:
-        qt_app = app or QCoreApplication.instance()
-        if qt_app is None:
+    def __init__(self, app: QCoreApplication | None = None, *, already_running: bool = False) -> None:
+        if (qt_app := app or QCoreApplication.instance()) is None:
             raise RuntimeError("WorkbenchLoop needs an application: create a QApplication first")
         self._qt_app: QCoreApplication = qt_app
         self._awake = True  # a turn runs or is sure to come: nobody needs to wake the loop
         self._depth = 0  # turns on the stack: more than one under dialog.exec() or processEvents()
+        self._batch_left = 0  # handles of the present batch that are still in the queue
         self._nested_depth = 0  # depth of the last nested turn that ended
         self._deferred: deque[Handle] = deque()  # handles whose context is busy further down the stack
         self._error: BaseException | None = None  # left a turn, to be raised by run_forever
@@ -153,10 +149,11 @@ class PortableLoop(QasyncLoop):
 
     def _add_callback(self, handle: Handle, delay: float = 0) -> None:
         """Queue a handle of asyncio's: of a ready descriptor or a signal."""
-        if not handle._cancelled:
-            self._ready.append(handle)
-            if not self._awake:
-                self._wake()
+        if handle._cancelled or (self._deferred and handle in self._deferred):  # put aside, its descriptor still ready
+            return
+        self._ready.append(handle)
+        if not self._awake:
+            self._wake()
 
     def _wake(self) -> None:
         self._awake = True
@@ -241,7 +238,9 @@ class PortableLoop(QasyncLoop):
             if self._hosted and not depth:
                 self._leave()
                 self._raise_error()
-        elif not self._ready:
+        elif self._ready:
+            self._wake()  # a nested turn may have stopped the timer
+        else:
             self._zero.stop()
             self._awake = False
             self._arm()
@@ -254,23 +253,23 @@ class PortableLoop(QasyncLoop):
             self._take_back_deferred()
         end = time.perf_counter() + self.budget
         while True:
-            self._poll()
-            if self._scheduled:
-                self._take_due_timers()
-            if not self._ready:
-                return
+            if not self._batch_left:  # else a descriptor's handle may be queued still: polling would queue it twice
+                self._poll()
+                if self._scheduled:
+                    self._take_due_timers()
+                self._batch_left = len(self._ready)
+                if not self._batch_left:
+                    return
             self._run_batch(depth, end)
             if self._stopping or time.perf_counter() > end:
                 return
 
     def _run_batch(self, depth: int, end: float) -> None:
-        """Run what is ready now, not what it makes ready; leave the rest when the budget is spent."""
+        """Run what was ready when the batch began; the rest is left to the next turn when the budget is spent."""
         ready, deferred = self._ready, self._deferred
-        for _ in range(len(ready)):
-            try:
-                handle = ready.popleft()
-            except IndexError:  # a nested turn has emptied the queue
-                return
+        while self._batch_left:
+            self._batch_left -= 1
+            handle = ready.popleft()
             if handle._cancelled:
                 continue
             if depth and _is_busy(handle._context):
@@ -297,6 +296,7 @@ class PortableLoop(QasyncLoop):
 
     def _take_back_deferred(self) -> None:
         self._nested_depth = 0
+        self._batch_left += len(self._deferred)
         self._ready.extendleft(reversed(self._deferred))
         self._deferred.clear()
 
@@ -314,11 +314,7 @@ class PortableLoop(QasyncLoop):
     # Running and stopping
 
     def run_forever(self) -> int:  # type: ignore[override]
-        """Run until stop() or until the application quits.
-
-        Returns:
-            The exit code of Qt's loop; 0 after the application has quit.
-        """
+        """Run until stop() or until the application quits; return the exit code of Qt's loop."""
         return self._run(self._exec_after_quit if self.has_quit else self._exec)
 
     def run_until_complete(self, future: Awaitable[T]) -> T:  # type: ignore[override]
@@ -357,7 +353,7 @@ class PortableLoop(QasyncLoop):
     def stop(self) -> None:
         """End the run after the present batch of callbacks; before a run, let it do one batch only."""
         self._stopping = True
-        if self._hosted and self._thread_id is not None and not self._depth:
+        if self._hosted and self.is_running() and not self._depth:
             self._qt_app.exit()
             self._leave()
         elif not self._awake:
@@ -390,11 +386,11 @@ class PortableLoop(QasyncLoop):
         return code
 
     def _exec_after_quit(self) -> int:
-        """Go on for the time of grace. A second exec() would announce aboutToQuit once more."""
+        # A second exec() would announce aboutToQuit once more.
         return self._process_qt_events(self.quit_grace, lambda: True)
 
     def _exec_ready(self) -> int:
-        """Run what aboutToQuit has made ready: a main coroutine may wait for just that."""
+        # What aboutToQuit has made ready: a main coroutine may wait for just that.
         return self._process_qt_events(0.1, lambda: bool(self._ready) or self._zero.isActive())
 
     def _process_qt_events(self, seconds: float, is_wanted: Callable[[], bool]) -> int:
@@ -461,7 +457,13 @@ class EpollLoop(PortableLoop):
         super()._make_self_pipe()
         self._notifier = QSocketNotifier(self._selector.fileno(), QSocketNotifier.Type.Read)
         self._notifier.setEnabled(False)
-        self._notifier.activated.connect(self._on_wake_up)
+        self._notifier.activated.connect(self._on_descriptor)
+
+    def _on_descriptor(self) -> None:
+        if self._deferred:  # maybe a descriptor's, which then stays ready: look from time to time only
+            self._notifier.setEnabled(False)
+            QTimer.singleShot(_TICK_MS, lambda: self._notifier.setEnabled(self.is_running()))
+        self._on_wake_up()
 
     def _poll(self) -> None:
         if ready := self._selector.select(0):
@@ -485,8 +487,7 @@ WorkbenchLoop: type[PortableLoop] = EpollLoop if sys.platform == "linux" else Po
 def run_application(app: QCoreApplication, main: Coroutine[Any, Any, int]) -> int:
     """Run the main coroutine of an application on a WorkbenchLoop, then end tasks, generators and executor.
 
-    Returns:
-        What ``main`` returns; 0 if quitting the application cancelled it; 130 after Ctrl-C.
+    Returns what ``main`` returns, 0 if quitting the application has cancelled it, 130 after Ctrl-C.
     """
     loop = WorkbenchLoop(app)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -1,14 +1,19 @@
-"""Run a coroutine of a GUI test on the loop that the application uses."""
+"""Run coroutines of GUI tests on the loop that the application uses."""
 
 import asyncio
-from collections.abc import Coroutine
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import pytest
 from PySide6.QtWidgets import QApplication
 
 from workbench.event_loop import PortableLoop, WorkbenchLoop
 
 T = TypeVar("T")
+LOOP_CLASSES = list(dict.fromkeys([WorkbenchLoop, PortableLoop]))
+both_loops = pytest.mark.parametrize("loop_class", LOOP_CLASSES, ids=lambda loop_class: loop_class.__name__)
 
 
 def run_qt(
@@ -28,8 +33,12 @@ def run_qt(
     app.setQuitOnLastWindowClosed(False)
     escaped: list[dict[str, Any]] = []
 
+    def note(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), asyncio.CancelledError):  # of a stream server's leftover tasks
+            escaped.append(context)
+
     async def supervised() -> T:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: escaped.append(context))
+        asyncio.get_running_loop().set_exception_handler(note)
         async with asyncio.timeout(timeout):
             return await main
 
@@ -38,3 +47,37 @@ def run_qt(
     for context in escaped:
         raise AssertionError(f"escaped in the loop: {context['message']}") from context.get("exception")
     return result
+
+
+def on_both_loops(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Turn an asynchronous test into one that runs on each class of loop."""
+
+    @pytest.mark.usefixtures("qapp")
+    @both_loops
+    @functools.wraps(test)
+    def run(loop_class: type[PortableLoop], **fixtures: Any) -> None:
+        run_qt(test(**fixtures), loop_class=loop_class)
+
+    del run.__wrapped__  # else pytest looks at the coroutine
+    own = inspect.Parameter("loop_class", inspect.Parameter.KEYWORD_ONLY)
+    run.__signature__ = inspect.Signature([*inspect.signature(test).parameters.values(), own])  # type: ignore[attr-defined]
+    return run
+
+
+async def until(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait until the condition holds; TimeoutError after so many seconds."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def count_turns(loop: Any) -> list[int]:
+    """Count in its only item how often the loop polls."""
+    turns, poll = [0], loop._poll
+
+    def counting() -> None:
+        turns[0] += 1
+        poll()
+
+    loop._poll = counting
+    return turns
