@@ -1,9 +1,10 @@
 """Compiles expressions and Jinja2 templates, and finds the names in them; imported when the first one is met."""
 
+import contextlib
 import functools
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from jinja2 import Template, TemplateSyntaxError, meta, nodes
 from jinja2.environment import TemplateExpression
@@ -28,36 +29,62 @@ _SLOT_MARK = re.compile(rf"\ue000{_NUMBER}:(\d+)\ue001")
 Scope = Mapping[str, object]
 
 
+@functools.lru_cache(maxsize=8192)
+def expression_names(source: str) -> Names:
+    """The names in an expression; raises TemplateError when it is not one."""
+    with _reported("expression", source, MAX_EXPRESSION):
+        tree = Parser(_sandbox(), source, state="variable")
+        expression = tree.parse_expression()
+        if not tree.stream.eos:
+            raise TemplateSyntaxError(f"unexpected {tree.stream.current.value!r} after the expression", 1)
+        whole = nodes.Template([nodes.Output([expression], lineno=1)], lineno=1)
+        _check_functions(whole)
+        names = _names(whole, {str(name.name) for name in whole.find_all(nodes.Name)})
+    return names
+
+
 @functools.lru_cache(maxsize=1024)
-def compile_expression(source: str) -> tuple[Callable[[Scope], object], Names]:
-    """A function from names to the value as plain data, and the names used; raises TemplateError."""
-    try:
-        if len(source) > MAX_EXPRESSION:
-            raise OverLimit(f"it is longer than {MAX_EXPRESSION:,} characters")
-        start_clock()
+def template_names(source: str) -> Names:
+    """The names in a Jinja2 template; raises TemplateError when it is not one."""
+    with _reported("template", source, MAX_TEMPLATE):
+        tree = _sandbox().parse(source)
+        _check_functions(tree)
+        slots = {match[1] for data in tree.find_all(nodes.TemplateData) for match in _SLOT.finditer(data.data)}
+        names = _names(tree, meta.find_undeclared_variables(tree), frozenset(slots))
+    return names
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_expression(source: str) -> Callable[[Scope], object]:
+    """A function from names to the value as plain data; raises TemplateError."""
+    expression_names(source)
+    with _reported("expression", source, MAX_EXPRESSION):
         compiled = _sandbox().compile_expression(source, undefined_to_none=False)
         assert isinstance(compiled, TemplateExpression)  # noqa: S101
-        tree = Parser(_sandbox(), source, state="variable").parse_expression()
-        whole = nodes.Template([nodes.Output([tree], lineno=1)], lineno=1)
-        whole.set_environment(_sandbox())
-        return functools.partial(_evaluate, compiled), _names(whole)
-    except Exception as error:
-        raise _wrong("expression", source, error) from error
+    return functools.partial(_evaluate, compiled)
 
 
 @functools.lru_cache(maxsize=256)
-def compile_template(source: str) -> tuple[Callable[[Scope], list[str | Slot]], Names]:
-    """A function from names to the parts of the text, and the names used; raises TemplateError."""
+def compile_template(source: str) -> Callable[[Scope], list[str | Slot]]:
+    """A function from names to the parts of the text; raises TemplateError."""
+    template_names(source)
+    with _reported("template", source, MAX_TEMPLATE):
+        compiled = _template_sandbox().from_string(source)
+    return functools.partial(_render, compiled)
+
+
+@contextlib.contextmanager
+def _reported(kind: str, source: str, limit: int) -> Iterator[None]:
+    """Turn whatever goes wrong with a text into a TemplateError."""
     try:
-        if len(source) > MAX_TEMPLATE:
-            raise OverLimit(f"it is longer than {MAX_TEMPLATE:,} characters")
+        if len(source) > limit:
+            raise OverLimit(f"it is longer than {limit:,} characters")
         start_clock()
-        tree = _sandbox().parse(source)
-        slots = {match[1] for data in tree.find_all(nodes.TemplateData) for match in _SLOT.finditer(data.data)}
-        template = _template_sandbox().from_string(source)
-        return functools.partial(_render, template), _names(tree, frozenset(slots))
+        yield
     except Exception as error:
-        raise _wrong("template", source, error) from error
+        reason = error.message or "" if isinstance(error, TemplateSyntaxError) else str(error) or type(error).__name__
+        message = f"The {kind} {short(source)} is not valid: {reason.rstrip('.')}."
+        raise TemplateError(message, facts={kind: source[:2000]}) from error
 
 
 def _evaluate(expression: TemplateExpression, scope: Scope) -> object:
@@ -103,12 +130,18 @@ def _template_sandbox() -> Sandbox:
     return _TemplateSandbox()
 
 
-def _names(tree: nodes.Template, slots: frozenset[str] = frozenset()) -> Names:
-    used = meta.find_undeclared_variables(tree) - {"range", "dict"}
+def _check_functions(tree: nodes.Template) -> None:
+    for node in tree.find_all((nodes.Filter, nodes.Test)):
+        known = _sandbox().filters if isinstance(node, nodes.Filter) else _sandbox().tests
+        if node.name not in known:
+            raise TemplateSyntaxError(f"there is no {type(node).__name__.lower()} {node.name!r}", node.lineno)
+
+
+def _names(tree: nodes.Template, used: set[str], slots: frozenset[str] = frozenset()) -> Names:
     optional = {_key(node.node) for node in tree.find_all(nodes.Test) if node.name in ("defined", "undefined")}
     optional |= {_key(node.node) for node in tree.find_all(nodes.Filter) if node.name in ("default", "d")}
     from_all = {_key(node) for node in tree.find_all((nodes.Getattr, nodes.Getitem)) if _is_all(node)}
-    keys = {name for name in used - PROVIDED | from_all if name}
+    keys = {name for name in used - PROVIDED - {"range", "dict"} | from_all if name}
     asked = frozenset(name for name in optional if name)
     return Names(frozenset(keys) - asked, asked, slots, frozenset(used) & PROVIDED)
 
@@ -127,9 +160,3 @@ def _key(node: nodes.Node | None) -> str:
 def _is_all(node: nodes.Node) -> bool:
     inner = getattr(node, "node", None)
     return isinstance(inner, nodes.Name) and inner.name == "all"
-
-
-def _wrong(kind: str, source: str, error: Exception) -> TemplateError:
-    reason = error.message or "" if isinstance(error, TemplateSyntaxError) else str(error) or type(error).__name__
-    message = f"The {kind} {short(source)} is not valid: {reason.rstrip('.')}."
-    return TemplateError(message, facts={kind: source[:2000]})

@@ -32,27 +32,27 @@ class Names:
 
 def expression_names(source: str) -> Names:
     """The names in an expression; raises TemplateError when it does not compile."""
-    from engine.flow.compiler import compile_expression  # Jinja2 takes longer to import than the rest of the engine
+    from engine.flow import compiler  # Jinja2 takes longer to import than the rest of the engine
 
-    return compile_expression(source)[1]
+    return compiler.expression_names(source)
 
 
 def template_names(source: str) -> Names:
     """The names in a Jinja2 template; raises TemplateError when it does not compile."""
-    from engine.flow.compiler import compile_template
+    from engine.flow import compiler
 
-    return compile_template(source)[1]
+    return compiler.template_names(source)
 
 
 def evaluate(source: str, context: Context, *, passed: bool | None = None) -> object:
     """The value of an expression as plain data; raises TemplateError with expression and values."""
-    from engine.flow.compiler import compile_expression
+    from engine.flow import compiler
 
-    expression, names = compile_expression(source)
+    expression = compiler.compile_expression(source)
     try:
         return expression(_scope(context, passed))
     except Exception as error:
-        raise _failed("expression", source, names, context, error) from error
+        raise _failed("expression", source, expression_names(source), context, error) from error
 
 
 def holds(source: str, context: Context, *, passed: bool | None = None) -> bool:
@@ -63,13 +63,13 @@ def holds(source: str, context: Context, *, passed: bool | None = None) -> bool:
 
 def render(source: str, context: Context) -> Parts:
     """Expand a Jinja2 template, with slots where `[[key]]` is written in it; raises TemplateError."""
-    from engine.flow.compiler import compile_template
+    from engine.flow import compiler
 
-    template, names = compile_template(source)
+    template = compiler.compile_template(source)
     try:
         parts = template(_scope(context, None))
     except Exception as error:
-        raise _failed("template", source, names, context, error) from error
+        raise _failed("template", source, template_names(source), context, error) from error
     return tuple(part if isinstance(part, str) or part.key in context else part.source for part in parts)
 
 

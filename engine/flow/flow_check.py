@@ -1,5 +1,6 @@
 """Finds every problem of a flow before it costs anything: each with its JSON path and agent."""
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable
 
@@ -11,6 +12,9 @@ from engine.flow.flow_keys import KnownKeys, Use, agent_keys, handler_keys, know
 from engine.flow.flow_links import check_links
 from engine.flow.flow_spec import AgentSpec, FlowSpec
 from engine.flow.report import Report
+
+_MAX_SECONDS = 1.5
+"""Computing time for looking through the texts of a flow."""
 
 
 def check_flow(
@@ -87,7 +91,14 @@ def _check_keys(spec: FlowSpec, report: Report) -> None:
     inputs = {item.key for item in spec.inputs}
     used = set(spec.outputs)
     all_known = not _may_use_any(spec)
+    deadline = time.thread_time() + _MAX_SECONDS
     for index, agent in enumerate(spec.agents):
+        if time.thread_time() > deadline:
+            path = f"$.agents[{index}]"
+            report.warning(
+                path, "The flow has too many long texts: the keys from here on were not checked.", agent.name
+            )
+            return
         for use in uses(agent, f"$.agents[{index}]"):
             all_known = all_known and not use.error
             used |= use.names.keys | use.names.optional | use.names.slots

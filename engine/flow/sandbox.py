@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from jinja2 import StrictUndefined, nodes
 from jinja2.compiler import CodeGenerator, Frame
+from jinja2.lexer import Token, TokenStream
 from jinja2.runtime import Context as JinjaContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
@@ -22,6 +23,8 @@ from engine.flow.context import text_of
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of a text, or values in a list, that any step may make."""
 MAX_SECONDS = 2.0
+MAX_TOKENS = 10_000
+"""Words and signs of one expression or template; plain text between them is one."""
 _MAX_BITS = 10_000
 
 _FILTERS = (
@@ -241,11 +244,25 @@ class Sandbox(ImmutableSandboxedEnvironment):
         check_clock()  # between the items of map, select and reject
         return super()._filter_test_common(*args, **kwargs)  # type: ignore[arg-type]
 
+    def _tokenize(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> TokenStream:
+        stream = super()._tokenize(source, name, filename, state)
+        return TokenStream(_limited(stream), name, filename)
+
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         template = super()._parse(source, name, filename)
         for loop in template.find_all(nodes.For):
             loop.iter = nodes.Filter(loop.iter, "_counted", [], [], None, None, lineno=loop.lineno)
         return template
+
+
+def _limited(tokens: Iterable[Token]) -> Iterator[Token]:
+    # Compiling takes a time that goes with the tokens, whatever the length of the text.
+    for count, token in enumerate(tokens):
+        if count > MAX_TOKENS:
+            raise OverLimit(f"it has more than {MAX_TOKENS:,} parts")
+        yield token
 
 
 def _join(values: Iterable[object], separator: str = "", attribute: str | int | None = None) -> str:

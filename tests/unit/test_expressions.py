@@ -166,7 +166,9 @@ def test_nothing_but_data_is_reached(context: Context, expression: str) -> None:
     assert context.values_copy() == before
 
 
-@pytest.mark.parametrize("expression", ["a +", "'a' if", "", "a b", "{{ a }}", "a | nothing", "(" * 3000, "x" * 10_001])
+@pytest.mark.parametrize(
+    "expression", ["a +", "'a' if", "", "a b", "{{ a }}", "a | nothing", "(" * 3000, "x" * 10_001, "a is foo", "a, b +"]
+)
 def test_what_does_not_compile(expression: str) -> None:
     with pytest.raises(TemplateError, match="is not valid"):
         evaluate(expression, Context())
@@ -237,12 +239,14 @@ def test_templates(context: Context, template: str, parts: tuple[str | Slot, ...
         "{% do feature.append(1) %}",
         "{% if %}",
         "{{ topic",
+        "{{ topic }}" * 5_000,
+        "x" * 1_000_001,
     ],
 )
 def test_templates_fail_with_a_typed_error(context: Context, template: str) -> None:
     with pytest.raises(TemplateError) as caught:
         render(template, context)
-    assert caught.value.facts["template"] == template
+    assert caught.value.facts["template"] == template[:2000]
 
 
 def test_names_of_an_expression() -> None:

@@ -1,6 +1,7 @@
 """Every problem of a flow is found before a run, each with its place and agent."""
 
 import json
+import time
 
 import pytest
 
@@ -259,6 +260,16 @@ def test_thousands_of_faulty_agents_are_checked_quickly() -> None:
     agents = [agent(f"Agent {index}", routes=[{"to": f"Agnt {index}"}], template="{{topik}}") for index in range(1_500)]
     found = problems(flow(*agents))
     assert len(found) > 4_000
+
+
+def test_a_flow_of_endless_expressions_is_checked_in_bounded_time() -> None:
+    agents = [
+        agent(f"A{index}", routes=[{"when": f"{index}" + "+topic" * 1_600, "to": None}] * 20) for index in range(30)
+    ]
+    before = time.thread_time()
+    found = problems(flow(*agents))
+    assert time.thread_time() - before < 20
+    assert any("were not checked" in problem.message for problem in found)
 
 
 def test_names_of_a_schema() -> None:
