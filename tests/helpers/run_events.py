@@ -1,7 +1,8 @@
-"""Events of a made-up run, as an executor would send them."""
+"""Event sequences of made-up runs, for what folds or shows them."""
 
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from engine.completion import FinishReason, Phase
 from engine.events import (
@@ -11,72 +12,116 @@ from engine.events import (
     ChunkReceived,
     CompletionFinished,
     PhaseChanged,
-    RunFinished,
+    PromptReady,
     RunStarted,
+    SplitStarted,
     Statistics,
 )
 from engine.statistics import CostProvenance
 
-CALL_COST = Decimal("0.0000000001234567890123456789")
-"""More digits than a float holds."""
+START = 1_700_000_000.0
+RUN = "run-1"
 
 
-def call_statistics() -> Statistics:
+def statistics(
+    in_tokens: int = 100,
+    out_tokens: int = 20,
+    reasoning: int = 0,
+    cost: str = "0.0004",
+    provenance: CostProvenance = CostProvenance.MEASURED,
+    seconds: float = 2.0,
+    **more: Any,
+) -> Statistics:
+    """Figures of one request."""
     return Statistics(
         requests=1,
-        in_tokens=10,
-        cached_in_tokens=2,
-        out_tokens=5,
-        reasoning_out_tokens=3,
-        cost=CALL_COST,
-        provenance=CostProvenance.MEASURED,
-        seconds=0.5,
-        first_token=0.125,
+        in_tokens=in_tokens,
+        out_tokens=out_tokens,
+        reasoning_out_tokens=reasoning,
+        cost=Decimal(cost),
+        provenance=provenance,
+        seconds=seconds,
+        **more,
     )
 
 
-def step_events(run_id: str, step: int, time: float, words: int = 3) -> Iterator[AnyEvent]:
-    """One agent: thinks, answers in `words` chunks, finishes."""
-    agent = f"agent {step}"
-    place = {"run_id": run_id, "agent": agent, "step": step}
-    yield AgentStarted(time=time, category="M", **place)
-    yield PhaseChanged(time=time, phase=Phase.THINKING, **place)
-    yield ChunkReceived(time=time + 0.1, reasoning="hm ", **place)
-    yield ChunkReceived(time=time + 0.2, reasoning="well", **place)
-    yield PhaseChanged(time=time + 0.2, phase=Phase.ANSWERING, **place)
-    for number in range(words):
-        yield ChunkReceived(time=time + 0.3, content=f"word{number} ", **place)
-    content = "".join(f"word{number} " for number in range(words))
-    yield CompletionFinished(
-        time=time + 0.5,
-        attempt=1,
-        profile="embedded-chat",
-        model="smollm2-135m-instruct",
-        content=content,
-        reasoning="hm well",
-        finish_reason=FinishReason.DONE,
-        statistics=call_statistics(),
-        **place,
-    )
-    yield AgentFinished(time=time + 0.5, values={"response": [content]}, **place)
+class Script:
+    """Makes events of one agent execution after the other; times are seconds after `START`."""
+
+    def __init__(self) -> None:
+        self.agent = ""
+        self.step = 0
+
+    def place(self, at: float, branch: str = "") -> dict[str, Any]:
+        """Fields every event has."""
+        return {"time": START + at, "run_id": RUN, "agent": self.agent, "step": self.step, "branch": branch}
+
+    def run(self, **profiles: str) -> RunStarted:
+        """The run begins."""
+        return RunStarted(time=START, run_id=RUN, flow="Release announcement", profiles=profiles)
+
+    def begin(self, agent: str, at: float, *, splits: int = 1, category: str = "M") -> AgentStarted:
+        """The next agent begins."""
+        before, self.step, self.agent = self.step, self.step + 1, agent
+        return AgentStarted(**self.place(at), category=category, splits=splits, from_step=before)
+
+    def split(self, number: int, count: int, label: str, at: float) -> SplitStarted:
+        """One branch begins."""
+        return SplitStarted(**self.place(at, f"{number}/{count}"), index=number, count=count, label=label)
+
+    def ask(self, at: float, branch: str = "", attempt: int = 1, profile: str = "small") -> list[AnyEvent]:
+        """The prompt is ready and the call on its way."""
+        place = self.place(at, branch)
+        turns = (("system", "You write."), ("user", "Describe it."))
+        return [
+            PromptReady(**place, attempt=attempt, profile=profile, turns=turns, parameters={"temperature": 0.2}),
+            PhaseChanged(**place, phase=Phase.CONNECTING, attempt=attempt),
+        ]
+
+    def phase(self, phase: Phase, at: float, branch: str = "", attempt: int = 1) -> PhaseChanged:
+        """The call enters a phase."""
+        return PhaseChanged(**self.place(at, branch), phase=phase, attempt=attempt)
+
+    def text(
+        self, at: float, content: str = "", branch: str = "", *, reasoning: str = "", attempt: int = 1
+    ) -> ChunkReceived:
+        """Text arrives."""
+        return ChunkReceived(**self.place(at, branch), content=content, reasoning=reasoning, attempt=attempt)
+
+    def answer(self, at: float, content: str, branch: str = "", **more: Any) -> CompletionFinished:
+        """The attempt is answered."""
+        fields: dict[str, Any] = {
+            "attempt": 1,
+            "profile": "small",
+            "model": "tiny-1",
+            "reasoning": "",
+            "finish_reason": FinishReason.DONE,
+            "statistics": statistics(),
+        }
+        return CompletionFinished(**self.place(at, branch), content=content, **(fields | more))
+
+    def leave(self, at: float, to: str | None, branch: str = "") -> AgentFinished:
+        """A context leaves the agent."""
+        return AgentFinished(**self.place(at, branch), to=to)
 
 
-def run_events(run_id: str, steps: int = 2, time: float = 1_800_000_000.0) -> Iterator[AnyEvent]:
-    """A whole run whose steps take a second each."""
-    yield RunStarted(time=time, run_id=run_id, flow="Sample")
-    for step in range(1, steps + 1):
-        yield from step_events(run_id, step, time + step - 1)
-    total = Statistics(
-        requests=steps,
-        in_tokens=10 * steps,
-        cached_in_tokens=2 * steps,
-        out_tokens=5 * steps,
-        reasoning_out_tokens=3 * steps,
-        cost=CALL_COST * steps,
-        provenance=CostProvenance.MEASURED,
-        seconds=0.5 * steps,
-        effective_seconds=float(steps),
-    )
-    yield RunFinished(
-        time=time + steps, run_id=run_id, status="finished", statistics=total, outputs={"response": ["x"]}
-    )
+def simple_run(script: Script, text: str = "Hello world") -> Iterator[AnyEvent]:
+    """One agent that answers, without the end of the run."""
+    yield script.run(Writer="small")
+    yield script.begin("Writer", 0.0)
+    yield from script.ask(0.1)
+    yield script.phase(Phase.ANSWERING, 0.5)
+    for number in range(0, len(text), 4):
+        yield script.text(0.5 + number / 100, text[number : number + 4])
+    yield script.answer(2.1, text)
+    yield script.leave(2.2, None)
+
+
+def fan_out(script: Script, labels: list[str]) -> Iterator[AnyEvent]:
+    """An agent that splits; every branch streams a little and stays open."""
+    yield script.run(Splitter="small")
+    yield script.begin("Splitter", 0.0, splits=len(labels))
+    for number, label in enumerate(labels, 1):
+        yield script.split(number, len(labels), label, 0.1)
+        yield from script.ask(0.2, f"{number}/{len(labels)}")
+        yield script.text(0.3, f"text of {label}", f"{number}/{len(labels)}")

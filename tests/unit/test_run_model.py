@@ -1,0 +1,264 @@
+"""The state of a run, folded from its events."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.completion import FinishReason, Phase
+from engine.events import (
+    AnyEvent,
+    BranchFailed,
+    CacheHit,
+    ErrorInfo,
+    Graded,
+    HandlerFailed,
+    Merged,
+    Retrying,
+    RunFinished,
+    RunResult,
+    Statistics,
+    Warned,
+)
+from engine.statistics import CostProvenance
+from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
+from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_state import State, StreamedText, total_statistics
+
+
+def folded(events: list[AnyEvent]) -> RunModel:
+    model = RunModel(clock=lambda: START + 10)
+    for event in events:
+        model.apply(event)
+    return model
+
+
+def test_an_answered_agent() -> None:
+    model = folded(list(simple_run(Script())))
+    step = model.steps[1]
+    branch = step.branches[""]
+    attempt = branch.attempt
+    assert attempt is not None
+    assert (step.agent, step.state, branch.state, attempt.state) == (
+        "Writer",
+        State.ANSWERED,
+        State.ANSWERED,
+        State.ANSWERED,
+    )
+    assert attempt.content.text == "Hello world"
+    assert attempt.content_tokens() == (20, False)
+    assert attempt.seconds(model.now()) == pytest.approx(2.0)
+    assert [(span.phase, round(span.seconds(model.now()), 1)) for span in attempt.spans] == [
+        (Phase.CONNECTING, 0.4),
+        (Phase.ANSWERING, 1.6),
+    ]
+    assert attempt.turns[1] == ("user", "Describe it.")
+    assert (attempt.profile, attempt.model) == ("small", "tiny-1")
+    assert step.leaving == [None]
+    assert model.running
+
+
+def test_live_figures_are_estimates_until_the_server_counts() -> None:
+    script = Script()
+    events = list(simple_run(script))
+    model = folded(events[:-2])
+    attempt = model.steps[1].branches[""].attempt
+    assert attempt is not None
+    assert attempt.content_tokens() == (3, True)
+    assert attempt.first_token() == pytest.approx(0.4)
+    assert attempt.tokens_per_second(START + 3.5) == pytest.approx(1.0)
+
+
+def test_long_pieces_are_estimated_by_their_characters() -> None:
+    text = StreamedText()
+    text.append("x" * 400)
+    assert text.token_estimate() == 100
+
+
+def test_branches_of_a_split() -> None:
+    script = Script()
+    model = folded(list(fan_out(script, ["dark mode", "export", "keys"])))
+    step = model.steps[1]
+    assert [branch.name for branch in step.branches.values()] == ["1/3 dark mode", "2/3 export", "3/3 keys"]
+    assert (step.finished_count, step.state) == (0, State.RUNNING)
+    for number in (1, 2, 3):
+        model.apply(script.answer(2.0, f"text of {number}", f"{number}/3"))
+    assert (step.finished_count, step.state) == (3, State.ANSWERED)
+    model.apply(Merged(**script.place(2.1), inputs=3, outputs=1))
+    model.apply(script.leave(2.2, "Next", "1/3"))
+    assert (step.merged, step.leaving) == ((3, 1), ["Next"])
+
+
+def test_branches_that_have_not_begun_keep_the_step_running() -> None:
+    script = Script()
+    model = folded([script.run(), script.begin("Splitter", 0, splits=3), script.split(1, 3, "a", 0.1)])
+    model.apply(script.answer(1, "x", "1/3"))
+    assert model.steps[1].state is State.RUNNING
+    assert model.steps[1].finished_count == 1
+
+
+def test_a_second_attempt_after_the_handler_refused() -> None:
+    script = Script()
+    model = folded([script.run(), script.begin("Json", 0), *script.ask(0.1), script.answer(1, "oops")])
+    model.apply(HandlerFailed(**script.place(1.1), attempt=1, reason="no JSON object"))
+    branch = model.steps[1].branches[""]
+    assert branch.state is State.RUNNING
+    for event in [*script.ask(1.2, attempt=2), script.answer(2, '{"a": 1}', attempt=2), script.leave(2.1, None)]:
+        model.apply(event)
+    assert [attempt.state for attempt in branch.attempts] == [State.REJECTED, State.ANSWERED]
+    assert branch.attempts[0].failure == "no JSON object"
+    assert branch.state is State.ANSWERED
+    assert branch.warned
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"finish_reason": FinishReason.TOKEN_LIMIT_REACHED}, State.CUT_OFF),
+        ({"no_answer": True, "reasoning": "hm"}, State.NO_ANSWER),
+        ({"no_answer": True, "finish_reason": FinishReason.TOKEN_LIMIT_REACHED}, State.NO_ANSWER),
+        ({"finish_reason": FinishReason.ERROR}, State.FAILED),
+        ({"finish_reason": FinishReason.TOOL_CALLS}, State.ANSWERED),
+        ({"statistics": Statistics(cached_prompts=1)}, State.CACHED),
+    ],
+)
+def test_outcomes(fields: dict[str, object], state: State) -> None:
+    script = Script()
+    model = folded([script.run(), script.begin("A", 0), *script.ask(0.1), script.answer(1, "text", **fields)])
+    assert model.steps[1].branches[""].state is state
+    assert model.steps[1].state is state
+
+
+def test_a_failed_branch_keeps_its_text_and_the_others_go_on() -> None:
+    script = Script()
+    model = folded(list(fan_out(script, ["a", "b"])))
+    error = ErrorInfo("GENERAL", "AnswerIncomplete", "The answer ended early.", partial="text of b")
+    model.apply(BranchFailed(**script.place(1, "2/2"), error=error))
+    failed = model.steps[1].branches["2/2"]
+    assert failed.attempt is not None
+    assert (failed.state, failed.attempt.state) == (State.FAILED, State.FAILED)
+    assert failed.attempt.content.text == "text of b"
+    assert failed.attempt.incomplete
+    assert model.steps[1].branches["1/2"].state is State.RUNNING
+    assert model.steps[1].state is State.RUNNING
+    assert model.failed_branches() == [failed]
+
+
+def test_the_text_of_an_error_is_kept_when_nothing_was_streamed() -> None:
+    script = Script()
+    model = folded([script.run(), script.begin("A", 0), *script.ask(0.1)])
+    model.apply(BranchFailed(**script.place(1), error=ErrorInfo("GENERAL", "X", "No.", partial="half an ans")))
+    attempt = model.steps[1].branches[""].attempt
+    assert attempt is not None
+    assert attempt.content.text == "half an ans"
+
+
+def test_what_is_open_at_the_end_was_stopped_not_failed() -> None:
+    script = Script()
+    model = folded(list(fan_out(script, ["a", "b"])))
+    model.apply(RunFinished(time=START + 2, run_id=RUN, status="stopped"))
+    states = {branch.state for branch in model.steps[1].branches.values()}
+    assert (states, model.steps[1].state, model.status) == ({State.STOPPED}, State.STOPPED, "stopped")
+    assert model.failed_branches() == []
+    attempt = model.steps[1].branches["1/2"].attempt
+    assert attempt is not None
+    assert attempt.incomplete
+    assert attempt.ended == START + 2
+
+
+def test_events_that_end_without_a_last_one() -> None:
+    model = folded(list(simple_run(Script()))[:-2])
+    model.finish()
+    assert not model.running
+    assert model.status == "stopped"
+    assert model.steps[1].state is State.STOPPED
+
+
+def test_an_agent_without_a_model() -> None:
+    script = Script()
+    model = folded([script.run(), script.begin("Process", 0, category="")])
+    assert model.steps[1].state is State.RUNNING
+    model.apply(script.leave(0.5, "Next"))
+    assert model.steps[1].state is State.DONE
+
+
+def test_retries_cache_grades_and_warnings() -> None:
+    script = Script()
+    model = folded([script.run(), script.begin("A", 0), *script.ask(0.1)])
+    model.apply(Retrying(**script.place(0.2), attempt=2, attempts=3, delay=1.0, reason="503"))
+    model.apply(CacheHit(**script.place(0.3)))
+    model.apply(Graded(**script.place(0.4), passed=False))
+    model.apply(Warned(time=START + 0.5, run_id=RUN, message="disk is full"))
+    branch = model.steps[1].branches[""]
+    assert branch.attempt is not None
+    assert len(branch.attempt.retries) == 1
+    assert branch.attempt.cached
+    assert branch.graded is False
+    assert model.warnings == ["disk is full"]
+
+
+def test_totals_and_their_provenance() -> None:
+    parts = [
+        statistics(100, 10, cost="0.5"),
+        statistics(50, 5, cost="0.25", provenance=CostProvenance.ESTIMATED, estimated=True),
+        Statistics(cached_prompts=1, in_tokens=999, provenance=CostProvenance.UNKNOWN),
+    ]
+    total = total_statistics(parts)
+    assert (total.requests, total.cached_prompts, total.in_tokens, total.out_tokens) == (2, 1, 150, 15)
+    assert (total.cost, total.provenance, total.estimated) == (Decimal("0.75"), CostProvenance.ESTIMATED, True)
+    assert total_statistics([]).provenance is CostProvenance.FREE
+
+
+def test_the_end_brings_the_final_totals() -> None:
+    script = Script()
+    model = folded(list(simple_run(script)))
+    assert model.statistics().out_tokens == 20
+    result = RunResult("M, Writer", "M, Writer, (2000 ms)", {})
+    final = statistics(200, 40)
+    model.apply(
+        RunFinished(
+            time=START + 3, run_id=RUN, status="finished", results=(result,), statistics=final, agents={"Writer": final}
+        )
+    )
+    assert model.statistics().out_tokens == 40
+    assert model.agent_statistics() == {"Writer": final}
+    assert model.results == (result,)
+    assert model.now() == START + 3
+
+
+def test_signals_tell_what_changed() -> None:
+    model = RunModel(clock=lambda: START)
+    heard: list[str] = []
+    model.run_started.connect(lambda: heard.append("run"))
+    model.step_started.connect(lambda number: heard.append(f"step {number}"))
+    model.branch_started.connect(lambda number, path: heard.append(f"branch {number} {path!r}"))
+    model.attempt_started.connect(lambda number, path, attempt: heard.append(f"attempt {attempt}"))
+    model.text_arrived.connect(lambda: heard.append("text"))
+    model.step_finished.connect(lambda number: heard.append(f"left {number}"))
+    for event in simple_run(Script()):
+        model.apply(event)
+    assert heard == ["run", "step 1", "branch 1 ''", "attempt 1", "text", "left 1"]
+    assert model.take_fresh() == {(1, "")}
+    assert model.take_fresh() == set()
+
+
+def test_streamed_text_gives_readers_the_final_text() -> None:
+    text = StreamedText()
+    for piece in ("ab", "cd"):
+        text.append(piece)
+    text.settle("abcd")
+    assert (text.text, text.revision) == ("abcd", 0)
+    text.settle("abXd")
+    assert (text.text, text.revision, text.length) == ("abXd", 1, 4)
+
+
+@given(st.lists(st.text(max_size=20), max_size=40), st.data())
+def test_streamed_text_loses_nothing(pieces: list[str], data: st.DataObject) -> None:
+    text, read = StreamedText(), ""
+    for piece in pieces:
+        text.append(piece)
+        if data.draw(st.booleans()):
+            read += text.text[len(read) :]
+    assert text.length == len("".join(pieces))
+    assert read + text.text[len(read) :] == "".join(pieces)
