@@ -40,8 +40,8 @@ class Next:
 class Agent:
     """One step: which model, what it is asked, what its answer becomes, where the context goes.
 
-    Callables may be plain or async. They get the context of their own branch, except `before`, `model` and `prompt`,
-    which get it before it is split.
+    Callables may be plain or async. They get the context of their own branch, except `before` and `prompt`, which get
+    it before it is split.
     """
 
     def __init__(
@@ -111,6 +111,8 @@ class Agent:
         """Names this agent may go to; None = not known."""
         self.merges = merge is not None or not self._inherits("merge")
         """Whether the branches of a step meet here before they go on."""
+        self.varies = not (self._inherits("agent_type") and self._inherits("model"))
+        """Whether each branch may do something else, or ask another model."""
         self.has_before = before is not None or not self._inherits("before")
         self.has_after = after is not None or not self._inherits("after")
 

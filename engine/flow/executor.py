@@ -216,11 +216,8 @@ class Walk:
             await self._settled(agent.before(context))
             if context.error is not None:
                 raise context.error.exception
-        step.kind = agent.agent_type(context)
-        if step.kind is AgentType.PROCESSING_ONLY or context.skip_next is True:
-            step.skip = Skip.SKIP
-        elif context.skip_next is not False:
-            step.skip = context.skip_next
+        skip = context.skip_next
+        step.skip = skip if isinstance(skip, Skip) else Skip.SKIP if skip else Skip.NO
         context.skip_next = Skip.NO
         step.system, step.text = agent.prompt(context)
         keys = split_keys(step.text, step.system)
@@ -232,10 +229,17 @@ class Walk:
                 empty = ", ".join(key for key in keys if not context[key])
                 step.warning = f'"{agent.name}" is not split: there is no value of {empty}.'
         step.left = step.count
-        if step.skip is Skip.NO:
-            step.profile, step.label = self._resolved(agent.model(context))
+        first = narrowed(context, step.keys, 0, step.count) if step.keys and agent.varies else context
+        step.kind, step.profile, step.label = self._asked(step, first)
         if agent.merges and not agent.gather:
             step.done = [None] * step.count
+
+    def _asked(self, step: Step, context: Context) -> tuple[AgentType, ModelProfile | None, str]:
+        """What a branch does with the conversation, which profile it asks if any, and how the trace names that."""
+        kind = step.agent.agent_type(context)
+        if kind is AgentType.PROCESSING_ONLY or step.skip is not Skip.NO:
+            return kind, None, ""
+        return kind, *self._resolved(step.agent.model(context))
 
     def _push(self, step: Step, own: Lane | None) -> None:
         """Queue the splits of a step; `own` is the lane of the worker that calls, who will take one of them itself."""
@@ -299,18 +303,16 @@ class Walk:
     async def _execute(self, step: Step, context: Context) -> None:
         """One split of a step, up to the end of its `after`."""
         agent = step.agent
-        asks = step.skip is Skip.NO
-        entry = (
-            context.trace.add(Kind.CATEGORY, step.label) if asks else context.trace.add(Kind.SKIPPED, symbol.SKIPPED)
-        )
-        context.trace = entry.add(Kind.AGENT, agent.name)
-        if step.skip is not Skip.SKIP:
+        kind, profile, label = self._asked(step, context) if agent.varies else (step.kind, step.profile, step.label)
+        entry = (Kind.SKIPPED, symbol.SKIPPED) if profile is None else (Kind.CATEGORY, label)
+        context.trace = context.trace.add(*entry).add(Kind.AGENT, agent.name)
+        if step.skip is not Skip.SKIP and kind is not AgentType.PROCESSING_ONLY:
             fit = fill if step.keys else _literal
             system, text = fit(step.system, context), fit(step.text, context)
-            context.conversation = set_up(context.conversation, step.kind, system, text, agent.few_shot)
-            if step.profile is None:
+            context.conversation = set_up(context.conversation, kind, system, text, agent.few_shot)
+            if profile is None:
                 return
-            await self._requests.ask(agent, step.profile, context, self._place(step, context))
+            await self._requests.ask(agent, profile, context, self._place(step, context))
             context.answered = True
         if agent.has_after:
             result = agent.after(context)

@@ -35,6 +35,7 @@ from engine.flow.context import BranchError, Context, Skip
 from engine.flow.executor import Walk
 from engine.flow.flow import Flow, Limits
 from engine.flow.handlers import Again, Handler, HandlerResult, JsonHandler, TextHandler
+from engine.profile import ProfileRef
 from tests.helpers.scripted_completer import Answers, Reply, Request, ScriptedCompleter
 
 T = TypeVar("T", bound=Event)
@@ -227,6 +228,27 @@ async def test_an_agent_may_be_a_subclass_with_async_methods() -> None:
     run = await Run([Own("A", COMPLETION, template="n={{n}}"), works("B")], echo).to_end()
     assert dict(run.contexts[0]) == {"n": [3], "own": ["re n=3"], "attempts": [1]}
     assert run.contexts[0].trace.text() == "M, A, 1↣1, ○, B"
+
+
+async def test_each_branch_may_ask_another_model() -> None:
+    class Own(Agent):
+        def model(self, context: Context) -> ProfileRef:
+            return f"model-{context.text('size')}"
+
+        def agent_type(self, context: Context) -> AgentType:
+            return PROCESSING if context.text("size") == "none" else COMPLETION
+
+    agent = Own("A", COMPLETION, template="[[size]]")
+    run = await Run([agent], echo, {"size": ["small", "none", "large"]}, max_concurrent=1).to_end()
+    assert [context.trace.text() for context in run.contexts] == [
+        "⇉ 1/3, model-small, A",
+        "⇉ 2/3, ○, A",
+        "⇉ 3/3, model-large, A",
+    ]
+    assert [request.profile.name for request in run.completer.requests] == [
+        "profile-model-small",
+        "profile-model-large",
+    ]
 
 
 async def test_the_trace_names_the_category_or_the_profile() -> None:
@@ -570,13 +592,20 @@ async def test_nothing_to_spend_still_allows_what_is_free() -> None:
     assert run.finished.status == "finished"
 
 
-async def test_time_ends_the_run_and_keeps_what_arrived() -> None:
+async def test_time_ends_the_run_and_keeps_what_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
     never = Reply(content=["half"], gate=asyncio.Event())
-    run = await Run([asks("A", "[[f]]")], [never], {"f": list(range(6))}, limits=Limits(max_seconds=0.05)).to_end()
-    assert len(run.contexts) == 6
+    run = Run([asks("A", "[[f]]")], [never], {"f": list(range(6))}, limits=Limits(max_seconds=3600))
+    task = asyncio.create_task(run.to_end())
+    while len(run.of(ChunkReceived)) < 4:
+        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now + 3601)
+    await task
     assert [context.text("a") for context in run.contexts] == ["half"] * 4 + [""] * 2
     assert all(context.error and isinstance(context.error.exception, BudgetExceeded) for context in run.contexts)
     assert run.finished.status == "budget"
+    assert "longer than the 3600 seconds" in run.finished.reason
     assert run.completer.running == 0
 
 
