@@ -8,7 +8,7 @@ import asyncio
 import ipaddress
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -36,10 +36,11 @@ class Reply:
     """An answer whose head has arrived."""
 
     def __init__(self, response: "httpx.Response", watch: Watch, place: Place) -> None:
-        self.status: int = response.status_code
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-        self.watch = watch
         self._raw: aiohttp.ClientResponse = response.extensions["raw"]
+        self.status: int = response.status_code
+        self.headers: Mapping[str, str] = self._raw.headers
+        """Names without regard to case."""
+        self.watch = watch
         self._place = place
         watch.interrupt = self._raw.close
 
@@ -111,6 +112,7 @@ class Transport:
         self.offline = offline
         """Refuse every host but this machine, before its name is looked up."""
         self._clients: dict[tuple[str, str], httpx.AsyncClient] = {}
+        self._addresses: dict[str, httpx.URL] = {}
         self._watchdog = Watchdog()
         self._draining: set[asyncio.Task[None]] = set()
 
@@ -171,7 +173,8 @@ class Transport:
             import httpx
 
             sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
-            request = httpx.Request(method, url, headers=sent, content=body or None, extensions={"watch": watch})
+            address = self._addresses.get(url) or self._addresses.setdefault(url, httpx.URL(url))
+            request = httpx.Request(method, address, headers=sent, content=body or None, extensions={"watch": watch})
             response = await client.send(request, stream=True)
         except asyncio.CancelledError:
             if watch.expired:
@@ -316,13 +319,13 @@ async def _drain(reply: Reply) -> None:
 
 
 def _new_client(*, secure: bool) -> "httpx.AsyncClient":
+    """The client of one host; its answers hold aiohttp's own response in `extensions["raw"]`."""
     import aiohttp
     import httpx
-    from aiohttp.client_proto import ResponseHandler
     from httpx_aiohttp import AiohttpTransport
 
     class WatchedTransport(AiohttpTransport):
-        """Gives out aiohttp's own errors and body, and tells the watch when the connection stands."""
+        """Lets aiohttp's own errors through, which say more, and hands the watch to the trace below."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             session = self.get_client()
@@ -334,14 +337,14 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
                 allow_redirects=False,
                 trace_request_ctx=request.extensions["watch"],
             )
-            return httpx.Response(raw.status, headers=raw.raw_headers, request=request, extensions={"raw": raw})
+            return httpx.Response(raw.status, stream=httpx.ByteStream(b""), request=request, extensions={"raw": raw})
 
-    class Handler(ResponseHandler):
-        """aiohttp 3.14 resumes parser and socket after each HTTP chunk taken; only a paused one has to be."""
+    class NoCookies(httpx.Cookies):
+        def extract_cookies(self, response: httpx.Response) -> None:
+            """Keep none."""
 
-        def resume_reading(self, resume_parser: bool = True) -> None:
-            if self._reading_paused:
-                super().resume_reading(resume_parser)
+    class Client(httpx.AsyncClient):
+        cookies = NoCookies()  # type: ignore[assignment,override,unused-ignore]
 
     async def connected(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
         context.trace_request_ctx.set_connected()
@@ -349,14 +352,9 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
     trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
     trace.on_connection_create_end.append(connected)
     trace.on_connection_reuseconn.append(connected)
-    trace.freeze()
     context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    connector = aiohttp.TCPConnector(limit=0, ssl=context)
-    if hasattr(connector, "_factory"):
-        factory: partial[ResponseHandler] = partial(Handler, loop=asyncio.get_running_loop())
-        connector._factory = factory
     session = aiohttp.ClientSession(
-        connector=connector,
+        connector=_connector(context),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the watchdog keeps all limits
         read_bufsize=READ_BUFFER,
@@ -366,4 +364,22 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     transport = WatchedTransport(verify=context, client=session, trust_env=False)
-    return httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)  # noqa: S113 - as above
+    return Client(transport=transport, timeout=None, trust_env=False)
+
+
+def _connector(context: ssl.SSLContext) -> "aiohttp.TCPConnector":
+    import aiohttp
+    from aiohttp.client_proto import ResponseHandler
+
+    class Handler(ResponseHandler):
+        """Resumes parser and socket only when they are paused: aiohttp 3.14 does after each HTTP chunk taken."""
+
+        def resume_reading(self, resume_parser: bool = True) -> None:
+            if self._reading_paused:
+                super().resume_reading(resume_parser)
+
+    connector = aiohttp.TCPConnector(limit=0, ssl=context)
+    if hasattr(connector, "_factory"):  # not public; without it streams are only slower
+        make: Callable[[], ResponseHandler] = partial(Handler, loop=asyncio.get_running_loop())
+        connector._factory = make  # type: ignore[assignment]
+    return connector
