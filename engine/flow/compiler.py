@@ -39,8 +39,7 @@ def expression_names(source: str) -> Names:
             raise TemplateSyntaxError(f"unexpected {tree.stream.current.value!r} after the expression", 1)
         whole = nodes.Template([nodes.Output([expression], lineno=1)], lineno=1)
         _check_functions(whole)
-        names = _names(whole, {str(name.name) for name in whole.find_all(nodes.Name)})
-    return names
+    return _names(whole, {str(name.name) for name in whole.find_all(nodes.Name)})
 
 
 @functools.lru_cache(maxsize=1024)
@@ -49,9 +48,9 @@ def template_names(source: str) -> Names:
     with _reported("template", source, MAX_TEMPLATE):
         tree = _sandbox().parse(source)
         _check_functions(tree)
-        slots = {match[1] for data in tree.find_all(nodes.TemplateData) for match in _SLOT.finditer(data.data)}
-        names = _names(tree, meta.find_undeclared_variables(tree), frozenset(slots))
-    return names
+        used = meta.find_undeclared_variables(tree)
+    slots = {match[1] for data in tree.find_all(nodes.TemplateData) for match in _SLOT.finditer(data.data)}
+    return _names(tree, used, frozenset(slots))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import bundled
-from engine.errors import FlowFileError, StorageError
+from engine.errors import FlowFileError, FlowInvalid, StorageError
+from engine.flow.flow_build import build_flow
+from engine.flow.flow_check import check_flow
 from engine.flow.flow_file import LoadedFlow, flow_text, load_flow, read_flow, save_flow
 from engine.flow.flow_spec import (
     AgentSpec,
@@ -302,6 +304,18 @@ def test_any_flow_survives_the_round_trip(spec: FlowSpec) -> None:
     assert flow_text(again.spec) == text
 
 
+@settings(max_examples=50, deadline=None)
+@given(flows)
+def test_any_flow_can_be_checked_and_is_built_or_refused(spec: FlowSpec) -> None:
+    errors = [problem for problem in check_flow(spec, profiles=["a"], categories=["M"]) if problem.severity == "error"]
+    try:
+        build_flow(spec)
+    except FlowInvalid:
+        assert errors
+    else:
+        assert all("profile" in problem.message or "category" in problem.message for problem in errors)
+
+
 def check_mutations(count: int) -> None:
     """Mutated files raise only FlowFileError, and quickly."""
     chance = random.Random(1)
@@ -340,7 +354,9 @@ def check_mutations(count: int) -> None:
                     data[place:place] = data[start : start + chance.randrange(200)]
         before = time.thread_time()
         with contextlib.suppress(FlowFileError):
-            flow_text(read_flow(bytes(data)).spec)
+            spec = read_flow(bytes(data)).spec
+            flow_text(spec)
+            check_flow(spec)
         slowest = max(slowest, time.thread_time() - before)
     assert slowest < 2
 
