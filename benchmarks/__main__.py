@@ -1,0 +1,29 @@
+"""`python -m benchmarks [--quick] [NAME…]`: runs the benchmarks in turn; exit status 1 if one missed a target."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+ORDER = ("streaming_client", "request_client", "event_loop", "end_to_end", "startup", "executor", "branches")
+"""P1 and P2, P3, P4, P5, P9, P11, P12 of docs/performance.md."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("names", nargs="*", default=ORDER, choices=[*ORDER, ORDER], metavar="NAME")
+    arguments = parser.parse_args()
+    missed = []
+    for name in arguments.names:
+        command = [sys.executable, "-m", f"benchmarks.{name}", *(["--quick"] if arguments.quick else [])]
+        if subprocess.run(command, cwd=FOLDER.parent, check=False).returncode:
+            missed.append(name)
+        print()
+    print(f"targets missed in: {', '.join(missed)}" if missed else "every target met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

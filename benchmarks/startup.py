@@ -1,0 +1,96 @@
+"""P9: the engine's import, and the first window beside a bare Qt window. Whole processes, interleaved, medians."""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmarks.table import Table
+
+HEAVY = ("PySide6", "numpy", "httpx", "aiohttp", "tiktoken", "pyqtgraph")
+END = """
+import os, sys
+print(int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20)
+sys.stdout.flush(); os._exit(0)
+"""
+BARE = """
+from PySide6.QtWidgets import QApplication, QMainWindow, QPlainTextEdit
+app = QApplication([])
+window = QMainWindow(); window.setCentralWidget(QPlainTextEdit()); window.show()
+app.processEvents()
+"""
+OURS = """
+import asyncio, sys
+from engine.folders import data_folders
+from workbench import app as application
+import workbench.desk
+# The first paint is what a person waits for; the embedded server starts after it.
+async def first_paint():
+    from PySide6.QtWidgets import QApplication
+    QApplication.processEvents()
+    finish()
+def finish():
+    import os
+    print(int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20); sys.stdout.flush(); os._exit(0)
+start = workbench.desk.Desk.start
+def started(self, documents):
+    self.engine.server.find_model = lambda: None
+    start(self, documents)
+    self.tasks.start(first_paint())
+workbench.desk.Desk.start = started
+application.run_window([], data_folders())
+"""
+
+
+def run(code: str) -> tuple[float, float]:
+    """Wall milliseconds of a process and its resident MiB at the end."""
+    with tempfile.TemporaryDirectory() as home:
+        environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "WORKBENCH_HOME": home}
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-c", code + END], env=environment, capture_output=True, text=True, check=True
+        )
+        return (time.perf_counter() - began) * 1000, float(done.stdout.split()[-1])
+
+
+def imported(code: str) -> set[str]:
+    """Which of the heavy packages an import brings in."""
+    program = f"{code}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    return set(
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def main(rounds: int) -> int:
+    """Measure and print."""
+    table = Table("Start (P9)")
+    for code in ("import engine", "import engine; engine.Engine", "import engine.cli"):
+        heavy = imported(code)
+        table.row(code, ", ".join(sorted(heavy)) or "none", "-", None, "no Qt, numpy, HTTP", not heavy)
+    programs = {"nothing": "pass", "engine": "import engine; engine.Engine", "bare": BARE, "ours": OURS}
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    for code in programs.values():
+        run(code)  # fills the page cache
+    for _ in range(rounds):
+        for name, code in programs.items():
+            figures[name].append(run(code))
+    wall = {name: statistics.median(item[0] for item in items) for name, items in figures.items()}
+    memory = {name: statistics.median(item[1] for item in items) for name, items in figures.items()}
+    empty, bare, ours = wall["nothing"], wall["bare"], wall["ours"]
+    above = f"{wall['engine'] - empty:.0f} ms"
+    table.row("import of the engine, above bare Python", above, f"{empty:.0f} ms", None, "", None)
+    ratio = ours / bare
+    window = f"{bare:.0f} ms (bare Qt)"
+    table.row("first window, whole process", f"{ours:.0f} ms", window, ratio, "<= 2.5x", ratio <= 2.5)
+    size, bare_size = memory["ours"], f"{memory['bare']:.0f} MiB (bare Qt)"
+    table.row("memory of the first window", f"{size:.0f} MiB", bare_size, None, "<= 90 MiB", size <= 90)
+    return table.finish()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    sys.exit(main(3 if parser.parse_args().quick else 9))
