@@ -44,7 +44,7 @@ from engine.flow.trace import Kind
 from engine.profile import Category, ModelProfile, ProfileRef
 from engine.statistics import RequestStatistic
 
-__all__ = ["Emit", "Walk", "walk"]
+__all__ = ["Emit", "Walk"]
 
 log = logging.getLogger(__name__)
 
@@ -52,20 +52,6 @@ CONCURRENCY_WITHOUT_PROFILE = 4
 """Workers for steps that ask no model."""
 
 T = TypeVar("T")
-
-
-async def walk(
-    flow: Flow,
-    context: Context,
-    completer: Completer,
-    *,
-    run_id: str,
-    emit: Emit,
-    start: str | None = None,
-    limits: Limits | None = None,
-) -> list[Context]:
-    """Run a flow to its end and return the final contexts, as `Walk.run` does."""
-    return await Walk(flow, context, completer, run_id=run_id, emit=emit, start=start, limits=limits).run()
 
 
 class Walk:

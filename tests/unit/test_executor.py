@@ -1,11 +1,14 @@
 """How a flow is walked: events, order, errors of branches, limits, cancellation, gathering."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeVar
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from engine.completion import Chunk, Completion, FinishReason, Phase, RetryNotice
 from engine.conversation import Role, ToolCall, Turn
@@ -32,11 +35,15 @@ from engine.events import (
 )
 from engine.flow.agent import Agent, AgentType, Next, merge_contexts
 from engine.flow.context import BranchError, Context, Skip
+from engine.flow.event_buffer import EventBuffer
 from engine.flow.executor import Walk
 from engine.flow.flow import Flow, Limits
 from engine.flow.handlers import Again, Handler, HandlerResult, JsonHandler, TextHandler
 from engine.profile import ProfileRef
 from tests.helpers.scripted_completer import Answers, Reply, Request, ScriptedCompleter
+
+busy_machine = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 
 T = TypeVar("T", bound=Event)
 COMPLETION = AgentType.COMPLETION
@@ -554,6 +561,56 @@ async def test_a_merge_may_leave_several() -> None:
     run = await Run(agents, echo, {"f": ["x", "y", "z"]}).to_end()
     assert [context.trace.text() for context in run.contexts] == ["⇉ 1/3, M, F, 3↣2, ○, E", "⇉ 3/3, M, F, 3↣2, ○, E"]
     assert {event.branch for event in run.of(AgentStarted)} == {"", "1/2", "2/2"}
+
+
+async def test_a_slow_reader_gets_every_event() -> None:
+    agents = [asks("F", "[[f]]", choose_next=to("G")), asks("G")]
+    values: dict[str, object] = {"f": list(range(30))}
+    told = await Run(agents, echo, values).to_end()
+    buffer = EventBuffer(4)
+    walk = Walk(
+        Flow(name="f", agents=tuple(agents)), Context(values), ScriptedCompleter(echo), run_id="r", emit=buffer.put
+    )
+
+    async def produce() -> None:
+        await walk.run()
+        buffer.close()
+
+    task = asyncio.create_task(produce())
+    seen: Counter[str] = Counter()
+    async for event in buffer:
+        seen[type(event).__name__] += 1
+        await asyncio.sleep(0)
+    await task
+    assert seen == Counter(type(event).__name__ for event in told.events)
+
+
+@busy_machine
+@given(
+    items=st.lists(st.sampled_from(["good", "bad", "worse"]), min_size=1, max_size=8),
+    at_once=st.integers(1, 4),
+    merges=st.booleans(),
+)
+def test_nothing_is_lost_and_the_order_is_kept(items: list[str], at_once: int, merges: bool) -> None:
+    """`bad` fails in the first step, `worse` in the second; every context comes back, in the order of its branch."""
+    names = [f"{kind} {number}" for number, kind in enumerate(items)]
+
+    def answer(request: Request) -> str | Exception:
+        failing = "bad" if request.prompt.startswith("F") else "worse"
+        return AnswerIncomplete("Cut.") if failing in request.prompt else "fine"
+
+    merge = (lambda contexts: merge_contexts(["f"], contexts)) if merges else None
+    agents = [asks("F", "F [[f]]", merge=merge, choose_next=to("G")), asks("G", "G {{f}}")]
+    run = Run(agents, answer, {"f": names}, max_concurrent=at_once)
+    asyncio.run(run.to_end())
+    if merges:
+        joined = [name for name in names if "bad" not in name]
+        second = [(joined, "worse" in " ".join(joined))] if joined else []
+        expected = [*second, *(([name], True) for name in names if "bad" in name)]
+    else:
+        expected = [([name], "good" not in name) for name in names]
+    expected.sort(key=lambda result: result[1])
+    assert [(context["f"], context.error is not None) for context in run.contexts] == expected
 
 
 # --- limits ---

@@ -3,10 +3,12 @@ import json
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.flow.lenient_json import JsonFault, parse, repair
+
+busy_machine = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(
@@ -94,12 +96,14 @@ json_values = st.recursive(
 )
 
 
+@busy_machine
 @given(json_values)
 def test_reads_all_json(value: object) -> None:
     text = json.dumps(value)
     assert parse(text) == parse(f"/**/{text}") == value
 
 
+@busy_machine
 @given(json_values)
 def test_repair_leaves_what_is_right(value: object) -> None:
     # Only outside of strings: a bracket, or a quote before a comma, inside one is what the repair is about.
@@ -108,6 +112,7 @@ def test_repair_leaves_what_is_right(value: object) -> None:
         assert repair(text) == text
 
 
+@busy_machine
 @given(st.text(alphabet="{}[]\"':,\\/*# \na1.-"))
 def test_any_text_is_a_value_or_a_fault(text: str) -> None:
     for candidate in (text, repair(text)):

@@ -1,11 +1,13 @@
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.flow.context import Context, text_of
 from engine.flow.template import Slot, expand, fill, literal, narrowed, split_count, split_keys
+
+busy_machine = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_joined_json_and_slots() -> None:
@@ -44,12 +46,14 @@ keys = st.text(min_size=1, max_size=4)
 values = st.lists(st.one_of(st.text(max_size=8), st.integers(), st.booleans(), st.none()), max_size=3)
 
 
+@busy_machine
 @given(st.text(max_size=40), st.dictionaries(keys, values, max_size=3))
 def test_text_without_placeholders_stays(text: str, context: dict[str, list[object]]) -> None:
     plain = text.replace("{{", "").replace("[[", "")
     assert literal(expand(plain, context)) == plain
 
 
+@busy_machine
 @given(st.dictionaries(keys, values, min_size=1, max_size=3), st.data())
 def test_inserted_values_are_never_scanned(context: dict[str, list[object]], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(context)))
@@ -60,6 +64,7 @@ def test_inserted_values_are_never_scanned(context: dict[str, list[object]], dat
         assert expanded == f"<{{{{{other}}}}}\n\n[[{other}]]>"
 
 
+@busy_machine
 @given(values, st.text(alphabet="abc ", max_size=5), st.text(alphabet="abc ", max_size=5))
 def test_each_branch_gets_its_element(items: list[object], before: str, after: str) -> None:
     context = Context({"k": items})
