@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-import click
 import msgspec
 import typer
 
@@ -444,13 +443,15 @@ def hoist(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
     try:
-        # Outside click's standalone mode `typer.Exit` comes back as the value of the call.
+        # Outside standalone mode `typer.Exit` comes back as the value of the call.
         given = hoist(sys.argv[1:] if arguments is None else arguments)
         status = app(given, prog_name="workbench", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except click.ClickException as error:
-        error.show()
+    except typer.TyperException as error:
+        context: typer.Context | None = getattr(error, "ctx", None)
+        print(f"error: {error.format_message()}", file=sys.stderr)  # noqa: T201
+        print(f"  See: {context.command_path if context else 'workbench'} --help", file=sys.stderr)  # noqa: T201
         return INVALID
     except EngineError as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201

@@ -1,12 +1,14 @@
 """The distribution as its users get it: built, checked, installed elsewhere, and left zipped; and what it promises."""
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
-from importlib.metadata import distribution
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -147,6 +149,20 @@ def test_the_command_line_loads_no_window(installed: Path, elsewhere: Path) -> N
     assert output.splitlines()[-1] == "False"
 
 
+def test_wrong_usage_is_told_without_a_traceback(installed: Path, elsewhere: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [installed / "bin" / "workbench", "profiles", "lst"],
+        cwd=elsewhere,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: No such command 'lst'.")
+
+
 def test_importing_the_engine_loads_nothing_heavy(elsewhere: Path) -> None:
     code = "import sys, engine; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = set(_run(sys.executable, "-W", "error", "-c", code, cwd=elsewhere).split())
@@ -158,10 +174,16 @@ def test_importing_the_engine_loads_nothing_heavy(elsewhere: Path) -> None:
 # -- what it depends on -----------------------------------------------------------------------------------------------
 
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
 def _requirements(name: str, extras: frozenset[str]) -> Iterator[Requirement]:
-    """What a distribution needs here, with these extras."""
-    for text in distribution(name).requires or ():
-        requirement = Requirement(text)
+    """What a distribution needs here, with these extras; of ours what pyproject.toml says now."""
+    if name == "flow-workbench":
+        texts = [*PROJECT["dependencies"], *(t for extra in extras for t in PROJECT["optional-dependencies"][extra])]
+    else:
+        texts = distribution(name).requires or []
+    for requirement in map(Requirement, texts):
         if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
             yield requirement
 
@@ -177,6 +199,30 @@ def _needed(extras: frozenset[str]) -> Mapping[str, str]:
                 versions[name] = distribution(name).version
                 waiting.append((name, frozenset(requirement.extras)))
     return versions
+
+
+def _imported(path: Path) -> set[str]:
+    """Top-level names a module imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_whatever_is_imported_is_declared() -> None:
+    modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    imported = set().union(*map(_imported, modules)) - sys.stdlib_module_names - set(PACKAGES)
+    owners = packages_distributions()
+    declared = {canonicalize_name(need.name) for need in _requirements("flow-workbench", frozenset({"local"}))}
+    # The keyring is used where the user has it.
+    undeclared = {
+        name for name in imported - {"keyring"} if not {*map(canonicalize_name, owners.get(name, []))} & declared
+    }
+    assert undeclared == set()
+    assert "PySide6" in imported
 
 
 def test_the_notice_names_every_package_that_comes_along() -> None:
@@ -199,7 +245,7 @@ def test_the_qt_that_loses_references_is_kept_out(python: str, allowed: bool) ->
     environment = {**default_environment(), "python_version": python, "extra": ""}
     qt = [
         requirement
-        for requirement in map(Requirement, distribution("flow-workbench").requires or ())
+        for requirement in map(Requirement, PROJECT["dependencies"])
         if requirement.name.lower() == "pyside6-essentials"
         and (requirement.marker is None or requirement.marker.evaluate(environment))
     ]
