@@ -31,7 +31,7 @@ class Turn:
     role: Role
     text: str = ""
     reasoning: str = ""
-    """Thinking that belongs to an assistant turn; sent only where a provider wants it back."""
+    """Thinking in the example of a flow; the thinking of real answers is never sent back."""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     """The call this TOOL turn answers."""

@@ -83,12 +83,17 @@ def headers(profile: ModelProfile) -> dict[str, str]:
     return result | dict(profile.options.headers)
 
 
-def chat_messages(turns: Sequence[Turn], system_role: str = "system") -> list[dict[str, object]]:
-    """Turns as chat messages; turns that say nothing are left out."""
-    return [message for turn in repaired(turns) if (message := _message(turn, system_role))]
+def chat_messages(
+    turns: Sequence[Turn], system_role: str = "system", *, reasoning: bool = False
+) -> list[dict[str, object]]:
+    """Turns as chat messages; turns that say nothing are left out.
+
+    With `reasoning` the thinking of assistant turns (examples of a flow have some) goes along as `reasoning_content`.
+    """
+    return [message for turn in repaired(turns) if (message := _message(turn, system_role, reasoning))]
 
 
-def _message(turn: Turn, system_role: str) -> dict[str, object] | None:
+def _message(turn: Turn, system_role: str, reasoning: bool) -> dict[str, object] | None:
     if turn.role is Role.TOOL:
         text = f"Error: {turn.text}" if turn.is_error and not turn.text.startswith("Error") else turn.text
         return {"role": "tool", "tool_call_id": turn.tool_call_id, "content": text}
@@ -103,6 +108,8 @@ def _message(turn: Turn, system_role: str) -> dict[str, object] | None:
         ]
         return {"role": "assistant", "content": turn.text or None, "tool_calls": calls}
     role = system_role if turn.role is Role.SYSTEM else turn.role.value
+    if reasoning and turn.reasoning and turn.role is Role.ASSISTANT:
+        return {"role": role, "content": turn.text, "reasoning_content": turn.reasoning}
     return {"role": role, "content": turn.text} if turn.text else None
 
 
@@ -110,7 +117,10 @@ def _body(request: ChatRequest, model: str) -> dict[str, object]:
     profile, options = request.profile, request.profile.options
     body: dict[str, object] = {
         "model": model,
-        "messages": chat_messages(request.conversation.turns, options.system_role),
+        # Only the chat templates of llama.cpp read it; other services refuse the field.
+        "messages": chat_messages(
+            request.conversation.turns, options.system_role, reasoning=profile.tokenizer == "llamaServer"
+        ),
     }
     family = REASONING_MODEL.match(model.rsplit("/", 1)[-1]) is not None
     limit = options.max_tokens_param

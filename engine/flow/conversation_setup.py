@@ -37,7 +37,7 @@ def with_answer(conversation: Conversation | None, last: Completion | None) -> C
         return conversation
     if conversation.turns[-1].role is Role.ASSISTANT or not (last.content or last.tool_calls):
         return conversation
-    answer = Turn(role=Role.ASSISTANT, text=last.content, reasoning=last.reasoning, tool_calls=last.tool_calls)
+    answer = Turn(role=Role.ASSISTANT, text=last.content, tool_calls=last.tool_calls)
     return conversation.add(answer)
 
 
