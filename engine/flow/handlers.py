@@ -1,5 +1,6 @@
 """Handlers turn an answer into context keys (engine.md 11)."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +26,9 @@ class Again:
 
 HandlerResult = Done | Again
 DONE = Done()
+
+AT_ONCE = 16_384
+"""Characters of JSON that are read on the event loop; more may take too long for a window that lives on it."""
 
 Transform = Callable[[str], str | None]
 """Changes an answer before it is stored; None stores nothing."""
@@ -91,8 +95,9 @@ class JsonHandler(Handler):
 
     async def handle(self, completion: Completion, context: Context) -> HandlerResult:
         """Replace the keys the answer names; asks again when it is no JSON or does not fit the schema."""
+        answer = completion.content
         try:
-            value = read_json(completion.content)
+            value = read_json(answer) if len(answer) <= AT_ONCE else await asyncio.to_thread(read_json, answer)
         except lenient_json.JsonFault as fault:
             return Again(
                 f"it is not valid JSON ({fault})",

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 
 from engine.completion import Completion
@@ -47,6 +49,16 @@ async def test_the_correction_names_the_fault() -> None:
     result = await JsonHandler().handle(Completion(content='{"a": oops}'), Context())
     assert isinstance(result, Again)
     assert "line 1: expected a value, found 'oops}'" in result.correction
+
+
+async def test_a_long_answer_is_read_off_the_loop() -> None:
+    context = Context()
+    answer = "{" + ", ".join(f"k{number}: 'text'" for number in range(3000)) + "}"
+    threads = threading.active_count()
+    assert await JsonHandler().handle(Completion(content=answer), context) is DONE
+    assert len(context) == 3000
+    assert threading.active_count() > threads
+    assert isinstance(await JsonHandler().handle(Completion(content="{" + " " * 20_000), context), Again)
 
 
 def test_an_interrupted_object_keeps_only_the_thinking() -> None:
