@@ -4,7 +4,7 @@ import platform
 import sys
 from datetime import UTC, datetime
 
-_WIDTHS = (52, 16, 22, 9, 16, 4)
+_WIDTHS = (44, 14, 26, 8, 16, 3)
 _HEADINGS = ("what", "ours", "peer", "ratio", "target", "ok")
 
 
