@@ -14,9 +14,10 @@ from typing import NoReturn
 
 from jinja2 import StrictUndefined, nodes
 from jinja2.compiler import CodeGenerator, Frame
+from jinja2.exceptions import SecurityError
 from jinja2.lexer import Token, TokenStream
 from jinja2.runtime import Context as JinjaContext
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.flow.context import text_of
 
@@ -27,55 +28,21 @@ MAX_TOKENS = 10_000
 """Words and signs of one expression or template; plain text between them is one."""
 _MAX_BITS = 10_000
 
-_FILTERS = (
-    "abs",
-    "count",
-    "d",
-    "default",
-    "dictsort",
-    "first",
-    "float",
-    "int",
-    "items",
-    "last",
-    "length",
-    "list",
-    "map",
-)
-_FILTERS += ("max", "min", "reject", "rejectattr", "reverse", "select", "selectattr", "sort", "unique")
-_TEXT_FILTERS = ("capitalize", "lower", "title", "trim", "upper", "wordcount")
-_TEXT_METHODS = ("capitalize", "count", "endswith", "find", "isalpha", "isdigit", "isnumeric", "lower", "lstrip")
-_TEXT_METHODS += (
-    "removeprefix",
-    "removesuffix",
-    "rstrip",
-    "split",
-    "splitlines",
-    "startswith",
-    "strip",
-    "title",
-    "upper",
-)
-_METHODS: dict[type, tuple[str, ...]] = {
+_Words = tuple[str, ...]
+_FILTERS: _Words = ("abs", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last", "length")
+_FILTERS += ("list", "map", "max", "min", "reject", "rejectattr", "reverse", "select", "selectattr", "sort", "unique")
+_TEXT_FILTERS: _Words = ("capitalize", "lower", "title", "trim", "upper", "wordcount")
+_TEXT_METHODS: _Words = ("capitalize", "count", "endswith", "find", "isalpha", "isdigit", "isnumeric", "lower")
+_TEXT_METHODS += ("lstrip", "removeprefix", "removesuffix", "rstrip", "split", "splitlines", "startswith", "strip")
+_TEXT_METHODS += ("title", "upper")
+_METHODS: dict[type, _Words] = {
     str: _TEXT_METHODS,
     list: ("count", "index"),
     tuple: ("count", "index"),
     dict: ("get", "items", "keys", "values"),
 }
-_LOOP = (
-    "index",
-    "index0",
-    "revindex",
-    "revindex0",
-    "first",
-    "last",
-    "length",
-    "depth",
-    "depth0",
-    "previtem",
-    "nextitem",
-)
-_LOOP += ("cycle", "changed")
+_LOOP: _Words = ("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0", "previtem")
+_LOOP += ("nextitem", "cycle", "changed")
 _FORMAT = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(\d*)(?:\.(\d*))?[diouxXeEfFgGcrs%]")
 _FORMAT_WIDTH = 1000
 _MAX_DIGITS = 15
@@ -207,10 +174,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """`data[name]`; a name that is no entry is never an attribute."""
         if isinstance(obj, Mapping | Sequence) and not (isinstance(obj, str) and isinstance(argument, str)):
             try:
-                return obj[argument]  # type: ignore[index]
+                return obj[argument]  # type: ignore[call-overload]
             except (TypeError, LookupError):
                 return self.undefined(obj=obj, name=str(argument)[:80])
-        return super().getitem(obj, argument)  # type: ignore[arg-type]
+        return super().getitem(obj, argument)
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         """Only the methods of data that read."""
@@ -311,13 +278,12 @@ def _sum(values: Iterable[float], attribute: str | int | None = None, start: flo
 
 
 def _round(value: float, precision: int = 0, method: str = "common") -> float:
-    functions = {"common": round, "ceil": math.ceil, "floor": math.floor}
-    if abs(precision) > _MAX_DIGITS or method not in functions:
-        raise ValueError(f"round takes at most {_MAX_DIGITS} digits and one of {', '.join(functions)}")
+    if abs(precision) > _MAX_DIGITS or method not in ("common", "ceil", "floor"):
+        raise ValueError(f"round takes at most {_MAX_DIGITS} digits and one of common, ceil, floor")
     if method == "common":
         return round(_number(value), precision)
     factor = 10.0**precision
-    return float(functions[method](_number(value) * factor) / factor)
+    return (math.ceil if method == "ceil" else math.floor)(_number(value) * factor) / factor
 
 
 def _number(value: object) -> float:
