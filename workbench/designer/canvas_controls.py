@@ -1,7 +1,7 @@
 """What floats over the canvas: zoom bar, minimap, first-start card, empty place, output tip."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from workbench.designer.card_layout import elided
@@ -86,6 +86,8 @@ class Minimap(FloatingPanel):
     def __init__(self, view: FlowView, scene: FlowScene, parent: QWidget) -> None:
         super().__init__(parent, surface="bg.canvas")
         self._view, self._scene = view, scene
+        self._picture: QPixmap | None = None
+        theme.changed.connect(self.redraw)
         self.setAccessibleName(self.tr("Map of the flow"))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
@@ -97,27 +99,45 @@ class Minimap(FloatingPanel):
         height = min(theme.px(_MINIMAP_HIGHEST), max(theme.px(_MINIMAP_LOWEST), round(wanted)))
         self.resize(width, height)
 
+    def redraw(self) -> None:
+        """Draw the agents anew: they moved, or their states changed."""
+        self._picture = None
+        self.update()
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw a box for each agent and the visible part."""
+        """Draw the agents, kept as a picture, and the visible part."""
         super().paintEvent(event)
+        ratio = self.devicePixelRatioF()
+        if self._picture is None or self._picture.size() != self.size() * ratio:
+            self._picture = self._drawn(ratio)
         painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.drawPixmap(0, 0, self._picture)
         scale, offset = self._mapping()
-        painter.setPen(Qt.PenStyle.NoPen)
-        groups: dict[str, list[QRectF]] = {}
-        for item in self._scene.agents.values():
-            _, color = STATE_ICONS.get(item.look.state, ("", "line.control"))
-            rect = item.card_rect()
-            box = QRectF(rect.topLeft() * scale + offset, rect.size() * scale)
-            groups.setdefault(color, []).append(box)
-        for color, boxes in groups.items():
-            painter.setBrush(theme.color(color, 0.75))
-            painter.drawRects(boxes)
         visible = self._view.visible_area()
         frame = QRectF(visible.topLeft() * scale + offset, visible.size() * scale)
         painter.setPen(QPen(theme.color("accent"), 1.0))
         painter.setBrush(theme.color("accent", 0.10))
         inside = QRectF(self.rect()).adjusted(2.5, 2.5, -2.5, -2.5)
         painter.drawRoundedRect(frame.intersected(inside), 3.0, 3.0)
+
+    def _drawn(self, ratio: float) -> QPixmap:
+        picture = QPixmap(self.size() * ratio)
+        picture.setDevicePixelRatio(ratio)
+        picture.fill(Qt.GlobalColor.transparent)
+        scale, offset = self._mapping()
+        groups: dict[str, list[QRectF]] = {}
+        for item in self._scene.agents.values():
+            _, color = STATE_ICONS.get(item.look.state, ("", "line.control"))
+            rect = item.card_rect()
+            groups.setdefault(color, []).append(QRectF(rect.topLeft() * scale + offset, rect.size() * scale))
+        painter = QPainter(picture)
+        painter.setPen(Qt.PenStyle.NoPen)
+        for color, boxes in groups.items():
+            painter.setBrush(theme.color(color, 0.75))
+            painter.drawRects(boxes)
+        painter.end()
+        return picture
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Go there."""
@@ -158,6 +178,7 @@ class FirstRunCard(FloatingPanel):
         self._run.setToolTip(self.tr("Run this flow with its sample input (F5)"))
         self._run.clicked.connect(self.run_requested)
         words = QVBoxLayout()
+        words.setSpacing(6)
         for label in (self._title, self._text, self._keys):
             words.addWidget(label)
         row = QHBoxLayout(self)
@@ -166,6 +187,11 @@ class FirstRunCard(FloatingPanel):
         row.addWidget(self._run, 0, Qt.AlignmentFlag.AlignTop)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    def layout_height(self, width: int) -> int:
+        """Height that all texts need at a width."""
+        layout = self.layout()
+        return layout.heightForWidth(width) if layout is not None else self.sizeHint().height()
 
     def set_text(self, text: str) -> None:
         """Say what will answer."""

@@ -75,21 +75,11 @@ class CardContent:
     bypassed: bool
     disabled: bool
     breakpoint: bool
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether the out-ports stand in labelled rows."""
-        return bool(self.ports) and bool(self.ports[0].label)
-
-    @property
-    def rows_top(self) -> float:
-        """Where the rows begin."""
-        return HEADER_HEIGHT + PREVIEW_HEIGHT + (CHIPS_HEIGHT if self.chips else 0.0)
-
-    @property
-    def body_height(self) -> float:
-        """Height without footer."""
-        return self.rows_top + (ROW_HEIGHT * len(self.ports) + ROWS_PADDING if self.has_rows else 0.0)
+    has_rows: bool
+    """Whether the out-ports stand in labelled rows."""
+    rows_top: float
+    body_height: float
+    """Without footer."""
 
     def port_y(self, index: int) -> float:
         """Height of an out-port's middle."""
@@ -100,19 +90,25 @@ def card_content(spec: FlowSpec, agent: AgentSpec) -> CardContent:
     """Derive what the card of an agent shows."""
     splits = split_keys(agent.template)
     disabled = agent.name in spec.editor.disabled
+    chips, ports = _chips(agent, splits), _ports(agent)
+    has_rows = bool(ports[0].label)
+    rows_top = HEADER_HEIGHT + PREVIEW_HEIGHT + (CHIPS_HEIGHT if chips else 0.0)
     return CardContent(
         name=agent.name,
         icon=icon_name(agent),
         badge=_badge(agent),
         preview=_preview(agent),
-        chips=_chips(agent, splits),
-        ports=_ports(agent),
+        chips=chips,
+        ports=ports,
         fans_out=bool(splits),
         is_start=agent.name == spec.start,
         muted=agent.state == "mute",
         bypassed=agent.state == "bypass" and not disabled,
         disabled=disabled,
         breakpoint=agent.name in spec.editor.breakpoints,
+        has_rows=has_rows,
+        rows_top=rows_top,
+        body_height=rows_top + (ROW_HEIGHT * len(ports) + ROWS_PADDING if has_rows else 0.0),
     )
 
 
@@ -141,15 +137,18 @@ def _badge(agent: AgentSpec) -> str:
 
 
 def _preview(agent: AgentSpec) -> str:
+    question = agent.with_.get("question")
     if agent.flow:
-        return f"Runs {agent.flow}"
-    question = agent.with_.get("question") if agent.grader else None
-    parts = (agent.system_prompt, question if isinstance(question, str) and question else agent.template)
-    text = " ".join(" ".join(part.split()) for part in parts if part)
-    if not text and agent.before:
+        text = f"Runs {agent.flow}"
+    elif agent.grader and isinstance(question, str) and question:
+        text = question
+    else:
+        text = f"{agent.system_prompt} {agent.template}"
+    words = " ".join(text[:400].split())
+    if not words and agent.before:
         keys = [operation.set for operation in agent.before if operation.set]
-        text = f"Sets {', '.join(keys)}" if keys else ""
-    return text[:200]
+        words = f"Sets {', '.join(keys)}" if keys else ""
+    return words[:200] or ("Works on the context" if agent.type is AgentType.PROCESSING_ONLY else "No prompt")
 
 
 def _chips(agent: AgentSpec, splits: tuple[str, ...]) -> tuple[Chip, ...]:

@@ -19,7 +19,7 @@ class Footer:
     label_color: str = "text2"
     strong: bool = False
     figures: tuple[str, ...] = ()
-    tint: str = ""
+    tint: str = "bg.dock"
     progress: float | None = None
     """Share of finished branches while running."""
 

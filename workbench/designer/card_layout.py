@@ -52,7 +52,8 @@ def baseline(middle: float, size: float, weight: int = 400, *, mono: bool = Fals
 
 def elided(text: str, width: float, size: float, weight: int = 400, *, mono: bool = False) -> str:
     """The text, cut with an ellipsis when it is wider."""
-    return metrics(size, weight, mono=mono).elidedText(text, Qt.TextElideMode.ElideRight, width)
+    cut = metrics(size, weight, mono=mono).elidedText(text, Qt.TextElideMode.ElideRight, width)
+    return cut if cut == text else f"{cut[:-1].rstrip()}…"
 
 
 class PlacedText(NamedTuple):

@@ -104,7 +104,7 @@ class FlowEditor(QWidget):
 
     def fit_selection(self) -> None:
         """Show the selected agents, or the whole flow when there are none."""
-        self.view.fit(self._scene.extent(self._selected or None))
+        self.view.fit(self._scene.extent_of(self._selected) if self._selected else self._scene.extent())
 
     def zoom_in(self) -> None:
         """Show the flow larger."""
@@ -127,13 +127,14 @@ class FlowEditor(QWidget):
         self._first_run.setVisible(text is not None)
         if text is not None:
             self._first_run.set_text(text)
-            self._arrange()
+        self._arrange()
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
     def apply_event(self, event: AnyEvent) -> None:
         """Show what an event changes, at the next tick."""
-        self._first_run.hide()
+        if self._first_run.isVisibleTo(self):
+            self.show_first_run(None)
         self._overlay.apply(event)
         if not self._figures.isActive():
             self._figures.start()
@@ -152,14 +153,15 @@ class FlowEditor(QWidget):
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _build_floating(self) -> None:
-        canvas = self.view.viewport()
+        # Not children of the viewport: scrolling a viewport moves its children along.
+        canvas = self.view
         self._zoom_bar = ZoomBar(self.view, canvas)
         self._minimap = Minimap(self.view, self._scene, canvas)
         self._first_run = FirstRunCard(canvas)
         self._first_run.hide()
         self._empty = EmptyPlace(canvas)
         self._tip = OutputTip(canvas)
-        canvas.installEventFilter(self)
+        canvas.viewport().installEventFilter(self)
 
     def _connect(self) -> None:
         self.document.spec_changed.connect(self._spec_changed)
@@ -168,7 +170,7 @@ class FlowEditor(QWidget):
         self.view.next_wanted.connect(self.select_next)
         self.view.hover_changed.connect(self._hover)
         self.view.view_changed.connect(self._follow_view)
-        self._scene.extent_changed.connect(self._follow_view)
+        self._scene.extent_changed.connect(self._follow_extent)
         self._zoom_bar.fit.clicked.connect(self.fit_all)
         self._first_run.run_requested.connect(self.run_requested)
         self._empty.sample_requested.connect(self.sample_requested)
@@ -216,8 +218,7 @@ class FlowEditor(QWidget):
 
     def _show_figures(self) -> None:
         self._scene.show_run_changes()
-        if self._minimap.isVisible():
-            self._minimap.update()
+        self._minimap.redraw()
         if not self._overlay.is_active:
             self._figures.stop()
         self._set_frames()
@@ -256,13 +257,19 @@ class FlowEditor(QWidget):
 
     def _follow_view(self) -> None:
         self._tip.hide()
-        extent = self._scene.extent()
+        extent, visible = self._scene.extent(), self.view.visible_area()
+        self._scene.lay(visible)
         self._empty.setVisible(not self._scene.agents)
         self._zoom_bar.setVisible(bool(self._scene.agents))
-        shown = not extent.isEmpty() and not self.view.visible_area().contains(extent)
+        shown = not extent.isEmpty() and not visible.contains(extent)
         self._minimap.setVisible(shown)
         if shown:
             self._minimap.update()
+
+    def _follow_extent(self) -> None:
+        self._arrange()
+        self._minimap.redraw()
+        self._follow_view()
 
     def _arrange(self) -> None:
         """Put what floats where it belongs."""
@@ -274,10 +281,12 @@ class FlowEditor(QWidget):
             room.width() - self._minimap.width() - margin, room.height() - self._minimap.height() - margin
         )
         self._empty.setGeometry(room)
-        width = min(room.width() - 2 * margin, theme.px(670))
-        height = self._first_run.heightForWidth(width) if self._first_run.hasHeightForWidth() else 0
-        self._first_run.resize(width, max(height, self._first_run.sizeHint().height()))
-        self._first_run.move((room.width() - width) // 2, room.height() - self._first_run.height() - theme.px(16))
+        beside = self._zoom_bar.width() + 2 * margin
+        width = min(theme.px(670), max(room.width() - 2 * beside, theme.px(320)), room.width())
+        height = self._first_run.layout_height(width)
+        top = room.height() - height - theme.px(16)
+        self._first_run.setGeometry((room.width() - width) // 2, top, width, height)
+        self.view.keep_free_below(room.height() - top if self._first_run.isVisibleTo(self) else 0)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Keep what floats in its corner when the canvas changes size."""

@@ -1,7 +1,6 @@
 """The items of the canvas that paint agents: one card each, and one overview of all for views from far away."""
 
-from collections.abc import Iterable
-from enum import Enum
+from collections.abc import Iterable, Sequence
 
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPixmap
@@ -10,6 +9,7 @@ from PySide6.QtWidgets import QGraphicsItem, QGraphicsPathItem, QStyleOptionGrap
 from workbench.designer.card_content import CARD_WIDTH, FOOTER_HEIGHT, PORT_Y, CardContent
 from workbench.designer.card_footer import card_footer
 from workbench.designer.card_layout import CardLayout
+from workbench.designer.level import Level
 from workbench.designer.node_card import (
     MARGIN,
     STATE_ICONS,
@@ -29,26 +29,13 @@ _SMALLEST_GLYPH = 5.0
 """px on screen below which a state glyph is only a speck."""
 
 
-class Level(Enum):
-    """How much of a card is drawn."""
-
-    FULL = "full"
-    TITLES = "titles"
-    BOXES = "boxes"
-
-    @staticmethod
-    def of(scale: float) -> "Level":
-        """The level for a scale of the view."""
-        return Level.FULL if scale >= 0.5 else Level.TITLES if scale >= 0.35 else Level.BOXES
-
-
 class AgentItem(QGraphicsItem):
     """The card of one agent. It paints and tells geometry; it edits nothing."""
 
     def __init__(self, content: CardContent) -> None:
         super().__init__()
         self.content = content
-        self.look = CardLook()
+        self.look = CardLook(footer=card_footer(content, AgentRun(), 0.0))
         self.level = Level.FULL
         self._layout: CardLayout | None = None
         self._bounds = self._reach()
@@ -66,6 +53,10 @@ class AgentItem(QGraphicsItem):
         """The card itself, in scene coordinates."""
         place = self.pos()
         return QRectF(place.x(), place.y(), CARD_WIDTH, card_height(self.content, self.look))
+
+    def resting_rect(self) -> QRectF:
+        """The card without a footer, which comes and goes, in scene coordinates."""
+        return QRectF(self.x(), self.y(), CARD_WIDTH, self.content.body_height)
 
     def in_port(self) -> QPointF:
         """Where links arrive, in scene coordinates."""
@@ -106,10 +97,10 @@ class AgentItem(QGraphicsItem):
             self.update()
 
     def set_level(self, level: Level) -> None:
-        """Draw another level of detail."""
+        """Draw another level of detail; the zoom that led to it repaints the card anyway."""
         self.level = level
-        self._refresh_motion()
-        self.update()
+        if self._spinner is not None:
+            self._refresh_motion()
 
     def show_run(self, run: AgentRun, elapsed: float) -> None:
         """Show what the run made of the agent."""
@@ -193,10 +184,10 @@ class OverviewItem(QGraphicsItem):
         self._bounds = QRectF()
         self._boxes: dict[str, list[QRectF]] = {}
         self._glyphs: dict[tuple[str, str], list[QPointF]] = {}
-        self._lines: list[QLineF] = []
+        self._lines: Sequence[QLineF] = ()
         self._selected: list[QRectF] = []
 
-    def rebuild(self, items: Iterable[AgentItem], lines: list[QLineF], bounds: QRectF) -> None:
+    def rebuild(self, items: Iterable[AgentItem], lines: Sequence[QLineF], bounds: QRectF) -> None:
         """Take in where everything is and how it is."""
         self.prepareGeometryChange()
         self._bounds, self._lines = bounds, lines
@@ -223,7 +214,7 @@ class OverviewItem(QGraphicsItem):
         scale = painter.worldTransform().m11()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.setPen(QPen(theme.color("edge"), 0))
-        painter.drawLines(self._lines)
+        painter.drawLines(list(self._lines))
         for color, rects in self._boxes.items():
             painter.setPen(QPen(theme.color(color), 0))
             painter.setBrush(theme.color(color, 0.30 if theme.dark else 0.22))

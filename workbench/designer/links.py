@@ -1,11 +1,11 @@
 """Links between cards: their course, and their look at rest and in a run (visual design, section 6)."""
 
-from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
+from itertools import pairwise
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen, QPolygonF
+from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import (
     QGraphicsEllipseItem,
     QGraphicsItem,
@@ -15,8 +15,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from workbench.designer.card_content import Port, Verdict
+from workbench.designer.card_content import CARD_WIDTH, Port, Verdict
+from workbench.designer.card_grid import CardGrid
 from workbench.designer.card_layout import baseline, metrics, scene_font
+from workbench.designer.level import Level
 from workbench.designer.run_overlay import LinkRun
 from workbench.theme import theme
 
@@ -65,6 +67,11 @@ def _pen(look: LinkLook, color: str) -> QPen:
     return pen
 
 
+@lru_cache(maxsize=64)
+def _brush(color: str) -> QBrush:
+    return QBrush(QColor(color))
+
+
 _ARROW = QPolygonF(
     [QPointF(0.0, 0.0), QPointF(-ARROW_LENGTH, -ARROW_WIDTH / 2), QPointF(-ARROW_LENGTH, ARROW_WIDTH / 2)]
 )
@@ -72,19 +79,20 @@ _NO_PEN = QPen(Qt.PenStyle.NoPen)
 
 
 def goes_back(start: QPointF, end: QPointF) -> bool:
-    """Whether a link has to turn round and pass over the top."""
-    return end.x() < start.x() + ARROW_LENGTH + ARROW_GAP
+    """Whether a link leads to a column further left, or to its own card, and so has to pass over the top."""
+    return end.x() < start.x() - CARD_WIDTH * 1.5
 
 
 def curve(start: QPointF, end: QPointF) -> QPainterPath:
     """The course of a link that goes forward, up to its arrow."""
-    tip = QPointF(end.x() - ARROW_GAP - ARROW_LENGTH + 1.0, end.y())
-    handle = max(_SHORTEST_HANDLE, (tip.x() - start.x()) / 2)
+    x, y, tip_x, tip_y = start.x(), start.y(), end.x() - ARROW_GAP - ARROW_LENGTH + 1.0, end.y()
+    distance = tip_x - x
+    handle = max(_SHORTEST_HANDLE, distance / 2, -distance / 4 + _SHORTEST_HANDLE)
     path = QPainterPath(start)
-    if start.y() == tip.y():
-        path.lineTo(tip)
+    if y == tip_y and distance > 0:
+        path.lineTo(tip_x, tip_y)
     else:
-        path.cubicTo(start.x() + handle, start.y(), tip.x() - handle, tip.y(), tip.x(), tip.y())
+        path.cubicTo(x + handle, y, tip_x - handle, tip_y, tip_x, tip_y)
     return path
 
 
@@ -105,17 +113,16 @@ def loop(start: QPointF, end: QPointF, top: float) -> QPainterPath:
     return path
 
 
-def loop_top(start: QPointF, end: QPointF, tops: Iterable[float], cards: Iterable[QRectF]) -> float:
-    """How high a loop passes: above both ends, and not through a card that stands between them."""
-    top = min(tops) - LOOP_RISE
+def loop_top(start: QPointF, end: QPointF, top: float, cards: CardGrid) -> float:
+    """How high a loop passes: above the two cards, whose upper edge is `top`, and through no card between them."""
     left, right = end.x() - 2 * LOOP_LEG, start.x() + 2 * LOOP_LEG
-    between = sorted(
-        (card for card in cards if card.right() > left and card.left() < right), key=lambda card: -card.top()
-    )
-    for card in between:
-        if card.top() - _LOOP_CLEARANCE / 2 < top < card.bottom() + _LOOP_CLEARANCE / 2:
-            top = card.top() - _LOOP_CLEARANCE
-    return top
+    height = top - LOOP_RISE
+    while True:
+        corridor = QRectF(left, height - _LOOP_CLEARANCE / 2, right - left, _LOOP_CLEARANCE)
+        in_the_way = cards.near(corridor)
+        if not in_the_way:
+            return height
+        height = min(card.top() for card in in_the_way) - _LOOP_CLEARANCE
 
 
 class LinkPicture:
@@ -134,6 +141,8 @@ class LinkPicture:
         self._start = self._end = QPointF()
         self._run = LinkRun()
         self._pills_shown = True
+        self.level: Level | None = None
+        """The level of detail whose ports it joins."""
 
     def items(self) -> list[QGraphicsItem]:
         """What to take out of the scene."""
@@ -146,6 +155,21 @@ class LinkPicture:
         self.line.setPath(curve(start, end) if top is None else loop(start, end, top))
         self.arrow.setPos(end.x() - ARROW_GAP, end.y())
         self._place_pill()
+
+    def straight(self, start: QPointF, end: QPointF) -> list[QLineF]:
+        """The course in straight lines between two points, for views from far away."""
+        if not self.is_loop:
+            return [QLineF(start, end)]
+        top = self.line.path().boundingRect().top()
+        corners = (
+            start,
+            QPointF(start.x() + LOOP_LEG, start.y()),
+            QPointF(start.x() + LOOP_LEG, top),
+            QPointF(end.x() - LOOP_LEG, top),
+            QPointF(end.x() - LOOP_LEG, end.y()),
+            end,
+        )
+        return [QLineF(one, other) for one, other in pairwise(corners)]
 
     def show_run(self, run: LinkRun) -> None:
         """Show what went along."""
@@ -163,9 +187,11 @@ class LinkPicture:
         self.look = self._present_look()
         color = theme.hex(self.look.color)
         self.line.setPen(_pen(self.look, color))
-        self.arrow.setBrush(QColor(color))
-        self._set_dots(bool(self._run.flowing), color)
-        self._set_pill(*self._pill_text())
+        self.arrow.setBrush(_brush(color))
+        if self._run.flowing or self.dots:
+            self._set_dots(bool(self._run.flowing), color)
+        if self._run.count or self.port.is_feedback or self.pill is not None:
+            self._set_pill(*self._pill_text())
 
     def advance(self, phase: float) -> None:
         """Move the dots along; `phase` 0 to 1."""

@@ -168,7 +168,8 @@ def _paint_body(painter: QPainter, rect: QRectF, content: CardContent, look: Car
         painter.setPen(QPen(theme.color("line.strong"), 1.0))
         painter.setBrush(theme.color("bg.card"))
         for step in (8.0, 4.0):
-            painter.drawRoundedRect(rect.adjusted(step + 0.5, 0.0, -step - 0.5, step - 0.5), RADIUS, RADIUS)
+            lower = QRectF(step + 0.5, rect.bottom() - 20.0, rect.width() - 2 * step - 1.0, 19.5 + step)
+            painter.drawRoundedRect(lower, RADIUS, RADIUS)
         painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(theme.color("bg.dock" if content.muted else "bg.card"))
     painter.drawRoundedRect(rect, RADIUS, RADIUS)
@@ -234,8 +235,7 @@ def _paint_chips(painter: QPainter, layout: CardLayout, color: str) -> None:
 
 def _paint_footer(painter: QPainter, card: QRectF, footer: Footer) -> None:
     band = QRectF(0.0, card.height() - FOOTER_HEIGHT, CARD_WIDTH, FOOTER_HEIGHT)
-    if footer.tint:
-        _fill_band(painter, card, band, footer.tint)
+    _fill_band(painter, card, band, footer.tint)
     if footer.progress is None:
         painter.fillRect(QRectF(0.0, band.top(), CARD_WIDTH, 1.0), theme.color("line"))
     else:

@@ -9,9 +9,11 @@ from PySide6.QtWidgets import QGraphicsLineItem, QGraphicsScene
 from engine.errors import Problem
 from engine.flow.flow_spec import AgentSpec, FlowSpec
 from workbench.designer.card_content import CARD_WIDTH, card_content
-from workbench.designer.items import AgentItem, Level, OverviewItem
+from workbench.designer.card_grid import CardGrid
+from workbench.designer.items import AgentItem, OverviewItem
+from workbench.designer.level import Level
 from workbench.designer.links import LinkPicture, goes_back, loop_top
-from workbench.designer.placement import flow_order, placed
+from workbench.designer.placement import ROW, flow_order, placed
 from workbench.designer.run_overlay import LinkRun, RunOverlay
 from workbench.theme import theme
 
@@ -37,10 +39,14 @@ class FlowScene(QGraphicsScene):
         self._current = ""
         self._level = Level.FULL
         self._problems: Mapping[str, str] = {}
+        self._grid = CardGrid()
         self._guides: list[QGraphicsLineItem] = []
+        self._extent: QRectF | None = None
+        self._unlaid = False
         self._overview = OverviewItem()
-        self._overview.setVisible(False)
-        self.addItem(self._overview)
+        self.overview = QGraphicsScene(self)
+        """Shown instead of this scene from far away: hiding thousands of items would take longer than drawing them."""
+        self.overview.addItem(self._overview)
         self._fill(spec)
         theme.changed.connect(self.refresh)
 
@@ -70,14 +76,23 @@ class FlowScene(QGraphicsScene):
         """The links that start or end at an agent."""
         return self._links.get(name, ())
 
-    def extent(self, names: Iterable[str] | None = None) -> QRectF:
-        """What some agents, or all, cover; with all, loops over the top count too."""
-        rect = QRectF()
-        for name in self._agents if names is None else names:
-            rect |= self._agents[name].card_rect()
-            for link in self._links.get(name, ()) if names is None else ():
+    def extent(self) -> QRectF:
+        """What all agents and the loops over them cover."""
+        if self._extent is None:
+            rect = QRectF()
+            for item in self._agents.values():
+                rect |= item.card_rect()
+            for link in self._each_link():
                 if link.is_loop:
                     rect |= link.line.path().boundingRect()
+            self._extent = rect
+        return self._extent
+
+    def extent_of(self, names: Iterable[str]) -> QRectF:
+        """What some agents cover."""
+        rect = QRectF()
+        for name in names:
+            rect |= self._agents[name].card_rect()
         return rect
 
     def agent_at(self, place: QPointF) -> AgentItem | None:
@@ -130,6 +145,7 @@ class FlowScene(QGraphicsScene):
         for name, place in places.items():
             self._agents[name].setPos(*place)
         self._place_links(set(places))
+        self._extent = None
         if self._level is Level.BOXES:
             self._rebuild_overview()
 
@@ -154,19 +170,16 @@ class FlowScene(QGraphicsScene):
         for link in {id(link): link for links in self._links.values() for link in links}.values():
             for part in link.items():
                 self.removeItem(part)
-        self._agents, self._links = {}, {}
+        self._agents, self._links, self._grid = {}, {}, CardGrid()
         places = placed(spec)
-        hidden = self._level is Level.BOXES
         for agent in spec.agents:
             if agent.name in self._agents:
                 continue  # a fault that Problems tells; the first one keeps the name
             item = AgentItem(card_content(spec, agent))
             item.setPos(*places[agent.name])
-            if hidden:
-                item.setVisible(False)
+            item.level = self._level
             self.addItem(item)
             self._agents[agent.name] = item
-            item.set_level(self._level)
         for name in self._agents:
             self._add_links(name)
         self._place_links(set(self._agents))
@@ -205,8 +218,6 @@ class FlowScene(QGraphicsScene):
             if port.target is None or port.target not in self._agents:
                 continue
             link = LinkPicture(source, index, port)
-            if self._level is Level.BOXES:
-                link.line.setVisible(False)
             self.addItem(link.line)
             link.show_pill(self._level is Level.FULL)
             self._links.setdefault(source, []).append(link)
@@ -221,6 +232,9 @@ class FlowScene(QGraphicsScene):
                 self._links[name].remove(link)
 
     def _place_links(self, names: set[str]) -> None:
+        """Lay the links of agents that came, moved or changed their height."""
+        for name in names:
+            self._grid.place(name, self._agents[name].resting_rect())
         seen: set[int] = set()
         for name in names:
             for link in self._links.get(name, ()):
@@ -232,17 +246,18 @@ class FlowScene(QGraphicsScene):
         source, target = self._agents[link.source], self._agents[link.port.target or ""]
         start, end = source.out_port(link.index), target.in_port()
         top = None
-        if goes_back(start, end):
-            others = (item.card_rect() for item in self._agents.values())
-            top = loop_top(start, end, (source.y(), target.y()), others)
-        was_loop = link.is_loop
+        if source is target or goes_back(start, end):
+            top = loop_top(start, end, min(source.y(), target.y()), self._grid)
+        was_loop, link.level = link.is_loop, self._level
         link.place(start, end, top)
         if was_loop is not link.is_loop:
             link.refresh()
 
     def _settle(self) -> None:
-        extent = self.extent()
-        self.setSceneRect(extent.adjusted(-ROOM, -ROOM, ROOM, ROOM))
+        self._extent = None
+        room = self.extent().adjusted(-ROOM, -ROOM, ROOM, ROOM)
+        self.setSceneRect(room)
+        self.overview.setSceneRect(room)
         if self._level is Level.BOXES:
             self._rebuild_overview()
         self.extent_changed.emit()
@@ -330,9 +345,7 @@ class FlowScene(QGraphicsScene):
         """Draw cards, titles or boxes."""
         if level is self._level:
             return
-        before, self._level = self._level, level
-        if Level.BOXES in (before, level):
-            self._show_items(level is not Level.BOXES)
+        self._level = level
         if level is Level.BOXES:
             self._rebuild_overview()
             return
@@ -340,7 +353,17 @@ class FlowScene(QGraphicsScene):
             item.set_level(level)
         for link in self._each_link():
             link.show_pill(level is Level.FULL)
-        self._place_links(set(self._agents))
+        self._unlaid = True
+
+    def lay(self, area: QRectF) -> None:
+        """Lead the links of the agents in view to the ports of the present level; the others wait until they are."""
+        if not self._unlaid or self._level is Level.BOXES:
+            return
+        in_view = [item for item in self.items(area.adjusted(-ROW, -ROW, ROW, ROW)) if isinstance(item, AgentItem)]
+        for item in in_view:
+            for link in self.links_of(item.name):
+                if link.level is not self._level:
+                    self._place_link(link)
 
     def refresh(self) -> None:
         """Paint everything in the present colours."""
@@ -350,21 +373,13 @@ class FlowScene(QGraphicsScene):
             link.refresh()
         self._overview.update()
 
-    def _show_items(self, shown: bool) -> None:
-        self._overview.setVisible(not shown)
-        for item in self._agents.values():
-            item.setVisible(shown)
-        for link in self._each_link():
-            link.line.setVisible(shown)
-            link.show_pill(shown)
-
     def _rebuild_overview(self) -> None:
-        lines = []
+        lines: list[QLineF] = []
         for link in self._each_link():
             source, target = self._agents[link.source], self._agents[link.port.target or ""]
             start = QPointF(source.x() + CARD_WIDTH, source.y() + source.content.body_height / 2)
             end = QPointF(target.x(), target.y() + target.content.body_height / 2)
-            lines.append(QLineF(start, end))
+            lines += link.straight(start, end)
         self._overview.rebuild(self._agents.values(), lines, self.extent())
 
     def _each_link(self) -> Iterable[LinkPicture]:

@@ -16,7 +16,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QGraphicsView, QWidget
 
 from workbench.designer.gestures import GRID, Gesture, Move, Pan, RubberBand
-from workbench.designer.items import Level
+from workbench.designer.level import Level
 from workbench.designer.scene import FlowScene
 from workbench.theme import theme
 
@@ -62,6 +62,7 @@ class FlowView(QGraphicsView):
         self._space_held = False
         self._hovered = ""
         self._travel: QVariantAnimation | None = None
+        self._covered = 0
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setRenderHint(QPainter.RenderHint.Antialiasing)
         self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
@@ -106,21 +107,23 @@ class FlowView(QGraphicsView):
     def fit(self, area: QRectF, *, smallest: float = SMALLEST, largest: float = OPENING_LARGEST) -> None:
         """Bring an area into view, travelling there unless motion is reduced."""
         if not area.isEmpty():
-            self._travel_to(area.center(), self._fitting(area, smallest, largest))
+            zoom = self._fitting(area, smallest, largest)
+            self._travel_to(area.center() + self._shift(zoom), zoom)
+
+    def keep_free_below(self, pixels: int) -> None:
+        """Fit flows above something that covers the bottom."""
+        self._covered = pixels
 
     def open_on(self, area: QRectF, start: QRectF) -> None:
         """Show a flow for the first time: whole if that stays readable, else from its start."""
         if area.isEmpty():
             return
         self._set_zoom(self._fitting(area, OPENING_SMALLEST, OPENING_LARGEST))
-        visible = self.visible_area()
-        if area.width() <= visible.width() and area.height() <= visible.height():
-            self.centerOn(area.center())
-            return
+        visible, shift = self.visible_area(), self._shift(self._zoom)
         margin = _FIT_MARGIN / self.transform().m11()
         x = area.center().x() if area.width() <= visible.width() else start.left() - margin + visible.width() / 2
-        y = area.center().y() if area.height() <= visible.height() else start.center().y()
-        self.centerOn(x, y)
+        y = area.center().y() if area.height() <= visible.height() - 2 * shift.y() else start.center().y()
+        self.centerOn(x, y + shift.y())
 
     def reveal(self, card: QRectF) -> None:
         """Scroll as little as needed to show a card."""
@@ -128,9 +131,13 @@ class FlowView(QGraphicsView):
 
     def _fitting(self, area: QRectF, smallest: float, largest: float) -> float:
         margin = 2 * _FIT_MARGIN * theme.zoom
-        width, height = self.viewport().width() - margin, self.viewport().height() - margin
+        width, height = self.viewport().width() - margin, self.viewport().height() - self._covered - margin
         zoom = min(width / area.width(), height / area.height()) / theme.zoom
         return min(largest, max(smallest, zoom))
+
+    def _shift(self, zoom: float) -> QPointF:
+        """From the middle of the free part of the canvas to the middle of all of it, in scene units."""
+        return QPointF(0.0, self._covered / 2 / (zoom * theme.zoom))
 
     def _set_zoom(self, zoom: float) -> None:
         self._zoom = min(LARGEST, max(SMALLEST, zoom))
@@ -138,6 +145,9 @@ class FlowView(QGraphicsView):
         self.resetTransform()
         self.scale(scale, scale)
         self._scene.set_level(Level.of(scale))
+        shown = self._scene.overview if self._scene.level is Level.BOXES else self._scene
+        if self.scene() is not shown:
+            self.setScene(shown)
         self.view_changed.emit()
 
     def _travel_to(self, center: QPointF, zoom: float) -> None:
