@@ -253,16 +253,24 @@ def _replace(value: object, old: str, new: str, count: int = -1) -> str:
 
 
 def _format(template: str, *args: object, **kwargs: object) -> str:
-    rest = _FORMAT.sub("", template)
-    if "%" in rest:
+    places = _FORMAT.findall(template)
+    if "%" in _FORMAT.sub("", template):
         raise ValueError(f"the format {template[:40]!r} is not understood")
-    for _, width, precision in _FORMAT.findall(template):
-        if max(int(width or 0), int(precision or 0)) > _FORMAT_WIDTH:
-            raise OverLimit(f"a format is wider than {_FORMAT_WIDTH} characters")
-    values = [plain(arg) for arg in args]
-    if kwargs:
-        return template % {key: plain(value) for key, value in kwargs.items()}
-    return template % (values[0] if len(values) == 1 and isinstance(values[0], dict) else tuple(values))
+    widths = [int(number[:9] or 0) for _, width, precision in places for number in (width, precision)]
+    if max(widths, default=0) > _FORMAT_WIDTH:
+        raise OverLimit(f"a format is wider than {_FORMAT_WIDTH} characters")
+    given = plain(kwargs or (args[0] if len(args) == 1 and isinstance(args[0], Mapping) else args))
+    texts = [bounded_text(value) for value in (given.values() if isinstance(given, dict) else _values(given))]
+    longest = max(map(len, texts), default=0)
+    # A name may be used at many places, a value without name at one.
+    _check_size(
+        len(template) + sum(widths) + (len(places) * longest if isinstance(given, dict) else sum(map(len, texts)))
+    )
+    return template % (given if isinstance(given, dict) else tuple(_values(given)))
+
+
+def _values(data: object) -> list[object]:
+    return data if isinstance(data, list) else [data]
 
 
 def _on_text(function: Callable[..., object]) -> Callable[..., object]:
