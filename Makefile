@@ -14,7 +14,7 @@ run: install
 	else \
 	    echo "No display here (DISPLAY is not set), so no window. The same flow on the command line:"; \
 	    $(BIN)/python -m workbench run $(SAMPLE) --stream && \
-	    $(BIN)/python -m workbench screenshot $(SAMPLE) -o workbench.png && \
+	    $(BIN)/python -m workbench screenshot $(SAMPLE) --run last -o workbench.png && \
 	    echo "A picture of the window: workbench.png"; \
 	fi
 
