@@ -385,12 +385,10 @@ class PortableLoop(QasyncLoop):
         self.has_quit = not self._stopping
         return code
 
-    def _exec_after_quit(self) -> int:
-        # A second exec() would announce aboutToQuit once more.
+    def _exec_after_quit(self) -> int:  # a second exec() would announce aboutToQuit once more
         return self._process_qt_events(self.quit_grace, lambda: True)
 
-    def _exec_ready(self) -> int:
-        # What aboutToQuit has made ready: a main coroutine may wait for just that.
+    def _exec_ready(self) -> int:  # what aboutToQuit has made ready: a main coroutine may wait for just that
         return self._process_qt_events(0.1, lambda: bool(self._ready) or self._zero.isActive())
 
     def _process_qt_events(self, seconds: float, is_wanted: Callable[[], bool]) -> int:
