@@ -1,5 +1,7 @@
 """Several branches side by side: a cell each, two rows, the rest on further pages."""
 
+from itertools import islice
+
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
@@ -188,7 +190,7 @@ class BranchGrid(QWidget):
         pages = max(1, -(-count // size))
         self._page = min(self._page, pages - 1)
         first = self._page * size
-        branches = list(step.branches.values())[first : first + size]
+        branches = list(islice(step.branches.values(), first, first + size))
         self._arrange(count if pages == 1 else size)
         for number, cell in enumerate(self._cells):
             cell.show_branch(branches[number] if number < len(branches) else None, now, view)

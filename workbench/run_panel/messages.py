@@ -1,4 +1,6 @@
-"""What the banner says about a branch, an agent execution or a run that did not end well."""
+"""What the banner says about a branch, an agent execution or a run that waits or did not end well."""
+
+from math import ceil
 
 from PySide6.QtCore import QCoreApplication
 
@@ -6,13 +8,13 @@ from engine.completion import FinishReason
 from engine.events import ErrorInfo
 from workbench.run_panel.banner import Message
 from workbench.run_panel.run_model import RunModel
-from workbench.run_panel.run_state import Branch, State, Step
+from workbench.run_panel.run_state import OPEN_STATES, Branch, State, Step
 from workbench.text_format import tokens_text
 
 translate = QCoreApplication.translate
 
 
-def branch_message(branch: Branch) -> Message | None:
+def branch_message(branch: Branch, now: float) -> Message | None:
     """The trouble of one branch, None when there is none."""
     attempt = branch.attempt
     profile = attempt.profile if attempt is not None else ""
@@ -20,6 +22,8 @@ def branch_message(branch: Branch) -> Message | None:
         return error_message(branch.error, branch.agent, branch.name if branch.count > 1 else "", profile)
     if attempt is None:
         return None
+    if attempt.state in OPEN_STATES:
+        return wait_message(branch, now)
     limit = attempt.finish_reason is FinishReason.TOKEN_LIMIT_REACHED
     if attempt.state is State.NO_ANSWER:
         thought, estimated = attempt.reasoning_tokens()
@@ -41,16 +45,35 @@ def branch_message(branch: Branch) -> Message | None:
     return None
 
 
-def step_message(step: Step) -> Message | None:
-    """The trouble of an agent execution: its first failed branch, with the number of the others."""
-    failed = [branch for branch in step.branches.values() if branch.error is not None]
-    if not failed:
+def wait_message(branch: Branch, now: float) -> Message | None:
+    """That a request failed and when it is repeated, None unless the branch waits for that."""
+    attempt = branch.attempt
+    if attempt is None or not attempt.retries:
         return None
-    message = branch_message(failed[0])
+    last = attempt.retries[-1]
+    left = last.time + last.delay - now
+    if left <= 0:
+        return None
+    text = translate("RunPanel", "Attempt %1 of %2 in %3 s. Stop ends the waiting.")
+    for mark, value in (("%1", last.attempt), ("%2", last.attempts), ("%3", ceil(left))):
+        text = text.replace(mark, str(value))
+    return Message(kind="warn", title=last.reason, text=text, profile=attempt.profile)
+
+
+def step_message(step: Step, now: float) -> Message | None:
+    """The trouble of an agent execution: its first failed branch, with the number of the others; else who waits."""
+    failed = step.counts.get(State.FAILED, 0)
+    if not failed and not step.troubled:
+        return None
+    if not failed:
+        waiting = (wait_message(branch, now) for branch in step.branches.values() if branch.state in OPEN_STATES)
+        return next((message for message in waiting if message is not None), None)
+    first = next((one for one in step.branches.values() if one.error is not None), None)
+    message = branch_message(first, now) if first is not None else None
     if message is None or step.splits < 2:
         return message
     count = translate("RunPanel", "%1 of %2 branches failed.")
-    count = count.replace("%1", str(len(failed))).replace("%2", str(max(step.splits, len(step.branches))))
+    count = count.replace("%1", str(failed)).replace("%2", str(max(step.splits, len(step.branches))))
     return Message(
         kind=message.kind,
         title=message.title,

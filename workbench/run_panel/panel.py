@@ -23,11 +23,12 @@ from workbench.run_panel.empty_place import EmptyPlace
 from workbench.run_panel.labels import Figures
 from workbench.run_panel.prompt_view import PromptView
 from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_rows import Row
 from workbench.run_panel.run_state import Attempt, Branch
 from workbench.run_panel.run_tree import RunTree
 from workbench.run_panel.statistics_view import StatisticsView
 from workbench.run_panel.stream_page import StreamPage
-from workbench.run_panel.stream_text import PaneFlusher, View
+from workbench.run_panel.stream_text import FLUSH_MILLISECONDS, PaneFlusher, View
 from workbench.run_panel.summary import summary_text
 from workbench.run_panel.trace_view import TraceView
 from workbench.text_format import clean_text, visible_text
@@ -69,6 +70,10 @@ class RunPanel(QWidget):
         self._stopping = False
         self._follow = True
         self._extra: list[RunPage] = []
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(FLUSH_MILLISECONDS)
+        self._soon.timeout.connect(self._show_current)
         self._timer = QTimer(self)
         self._timer.setInterval(REFRESH_MILLISECONDS)
         self._timer.timeout.connect(self._refresh)
@@ -129,6 +134,8 @@ class RunPanel(QWidget):
         self._splitter.addWidget(self.tree)
         self._splitter.addWidget(right)
         self._splitter.setStretchFactor(1, 1)
+        self._splitter.splitterMoved.connect(self._keep_split)
+        self._split_by_person = False
         self.tree.setMinimumWidth(theme.px(200))
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self.empty)
@@ -274,7 +281,7 @@ class RunPanel(QWidget):
     def _branch_started(self, number: int, _path: str) -> None:
         row = self.tree.current
         if row is not None and row.step is not None and row.step.number == number:
-            self._show_current()
+            self._show_soon(row)
 
     def _attempt_started(self, number: int, path: str, _attempt: int) -> None:
         self._branch_changed(number, path)
@@ -284,7 +291,16 @@ class RunPanel(QWidget):
         shown = row.only_branch if row is not None else None
         if shown is not None and (shown.step, shown.path) == (number, path):
             self._show_current()
+        elif row is not None and row.step is not None and row.step.number == number:
+            self._show_soon(row)
         self.flusher.wake()
+
+    def _show_soon(self, row: Row) -> None:
+        """Show one branch at once, many together."""
+        if row.only_branch is not None:
+            self._show_current()
+        elif not self._soon.isActive():
+            self._soon.start()
 
     def _run_finished(self) -> None:
         self._stopping = False
@@ -425,10 +441,13 @@ class RunPanel(QWidget):
             text = self.statistics.text
         QGuiApplication.clipboard().setText(clean_text(text))
 
+    def _keep_split(self) -> None:
+        self._split_by_person = True
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Give the tree its share, and buttons without words to a narrow panel."""
         super().resizeEvent(event)
-        if not event.oldSize().isValid() or event.oldSize().width() <= 0:
+        if not self._split_by_person:
             tree = min(theme.px(420), max(theme.px(220), round(self.width() * 0.27)))
             self._splitter.setSizes([tree, self.width() - tree])
         self._style_views()

@@ -43,7 +43,7 @@ from workbench.run_panel.run_state import (
     Span,
     State,
     Step,
-    total_statistics,
+    Totals,
 )
 
 
@@ -118,21 +118,20 @@ class RunModel(QObject):
         """Totals by agent, from the run's end or from what has finished so far."""
         if self._agents:
             return self._agents
-        parts: dict[str, list[Statistics]] = {}
+        agents: dict[str, Totals] = {}
         for step in self.steps.values():
-            done = [attempt.statistics for attempt in step.attempts() if attempt.statistics is not None]
-            parts.setdefault(step.agent, []).extend(done)
-        return {agent: total_statistics(done) for agent, done in parts.items()}
+            agents.setdefault(step.agent, Totals()).add(step.totals.statistics())
+        return {agent: totals.statistics() for agent, totals in agents.items()}
 
     def statistics(self) -> Statistics:
         """Totals of the run, so far or final."""
         if self._statistics is not None:
             return self._statistics
-        total = total_statistics(self.agent_statistics().values())
         wall = self.now() - self.started if self.started is not None else 0.0
-        return Statistics(
-            **{name: getattr(total, name) for name in total.__struct_fields__} | {"effective_seconds": wall}
-        )
+        totals = Totals()
+        for step in self.steps.values():
+            totals.add(step.totals.statistics())
+        return totals.statistics(wall)
 
     def take_fresh(self) -> set[tuple[int, str]]:
         """Branches that got text since the last call."""
@@ -201,7 +200,7 @@ class RunModel(QObject):
             step = self._step(event)
             step.splits = max(step.splits, event.count)
             branch = self._branch(event, index=event.index, count=event.count, label=event.label)
-            branch.state = State.RUNNING
+            step.change(branch, State.RUNNING)
             self.branch_changed.emit(event.step, event.branch)
             return
         step = self._step(event)
@@ -216,7 +215,7 @@ class RunModel(QObject):
         branch = step.branches.get(event.branch)
         if branch is None:
             branch = Branch(event.step, event.branch, event.agent, event.time, index, count, label, state)
-            step.branches[event.branch] = branch
+            step.add(branch)
             self.branch_started.emit(event.step, event.branch)
         return branch
 
@@ -227,7 +226,10 @@ class RunModel(QObject):
                 return attempt
         attempt = Attempt(number, event.time)
         branch.attempts.append(attempt)
-        branch.state = State.RUNNING
+        step = self.steps[event.step]
+        step.asked += 1
+        step.open_attempts.add(attempt)
+        step.change(branch, State.RUNNING)
         branch.ended = None
         self.attempt_started.emit(event.step, event.branch, number)
         return attempt
@@ -245,7 +247,7 @@ class RunModel(QObject):
             attempt.spans[-1].end = event.time
         attempt.spans.append(Span(event.phase, event.time))
         branch = self._branch(event)
-        branch.state = State.QUEUED if event.phase is Phase.QUEUED else State.RUNNING
+        self.steps[event.step].change(branch, State.QUEUED if event.phase is Phase.QUEUED else State.RUNNING)
         self.branch_changed.emit(event.step, event.branch)
 
     def _add_text(self, event: ChunkReceived) -> None:
@@ -270,8 +272,11 @@ class RunModel(QObject):
         attempt.reasoning.settle(event.reasoning)
         attempt.cached = attempt.cached or bool(event.statistics.cached_prompts and not event.statistics.requests)
         attempt.state = _outcome(event, attempt.cached)
-        self._end_attempt(attempt, event.time)
-        branch.state, branch.ended = attempt.state, event.time
+        step = self.steps[event.step]
+        step.totals.add(event.statistics)
+        step.change(branch, attempt.state)
+        branch.ended = event.time
+        self._end_attempt(step, attempt, event.time)
         self.branch_changed.emit(event.step, event.branch)
 
     def _note_of_run(self, event: Warned | FileProduced | PlanChanged | Paused) -> None:
@@ -286,18 +291,22 @@ class RunModel(QObject):
             self._step(event).merged = (event.inputs, event.outputs)
             return
         branch = self._branch(event)
+        step = self.steps[event.step]
         if isinstance(event, Graded):
             branch.graded = event.passed
         elif isinstance(event, HandlerFailed):
             attempt = self._attempt(event, event.attempt)
             attempt.failure, attempt.state = event.reason, State.REJECTED
-            branch.state, branch.ended = State.RUNNING, None
+            step.change(branch, State.RUNNING)
+            branch.ended = None
+            step.troubled += 1
         else:
             attempt = branch.attempt or self._attempt(event, 1)
             if isinstance(event, CacheHit):
                 attempt.cached = True
             elif isinstance(event, Retrying):
                 attempt.retries.append(event)
+                step.troubled += 1
             else:
                 attempt.tools.append(event)
         self.branch_changed.emit(event.step, event.branch)
@@ -309,22 +318,23 @@ class RunModel(QObject):
         for branch in step.branches.values():
             if branch.state in OPEN_STATES:
                 last = branch.attempt
-                branch.state = last.state if last is not None and last.state in GOOD_STATES else State.DONE
+                step.change(branch, last.state if last is not None and last.state in GOOD_STATES else State.DONE)
                 branch.ended = event.time
                 self.branch_changed.emit(step.number, branch.path)
         self.step_finished.emit(step.number)
 
     def _fail_branch(self, event: BranchFailed) -> None:
         branch = self._branch(event)
-        branch.error, branch.state, branch.ended = event.error, State.FAILED, event.time
+        step = self.steps[event.step]
+        step.change(branch, State.FAILED)
+        branch.error, branch.ended = event.error, event.time
         attempt = branch.attempt
         if attempt is not None:
             if attempt.state is State.RUNNING:
                 attempt.state, attempt.error = State.FAILED, event.error
                 if event.error.partial and not attempt.content.length:
                     attempt.content.settle(event.error.partial)
-            self._end_attempt(attempt, event.time)
-        step = self.steps[event.step]
+            self._end_attempt(step, attempt, event.time)
         if step.ended is None and step.state not in OPEN_STATES:
             step.ended = event.time
         self.branch_changed.emit(event.step, event.branch)
@@ -341,15 +351,17 @@ class RunModel(QObject):
             step.ended = step.ended or moment
             for branch in step.branches.values():
                 if branch.state in OPEN_STATES:
-                    branch.state, branch.ended = State.STOPPED, moment
+                    step.change(branch, State.STOPPED)
+                    branch.ended = moment
                     if branch.attempt is not None and branch.attempt.state is State.RUNNING:
                         branch.attempt.state = State.STOPPED
-                        self._end_attempt(branch.attempt, moment)
+                        self._end_attempt(step, branch.attempt, moment)
                     self.branch_changed.emit(step.number, branch.path)
         self.run_finished.emit()
 
     @staticmethod
-    def _end_attempt(attempt: Attempt, moment: float) -> None:
+    def _end_attempt(step: Step, attempt: Attempt, moment: float) -> None:
+        step.open_attempts.discard(attempt)
         attempt.ended = attempt.ended or moment
         if attempt.spans and attempt.spans[-1].end is None:
             attempt.spans[-1].end = moment

@@ -6,10 +6,11 @@ from enum import IntEnum
 from PySide6.QtCore import QAbstractItemModel, QCoreApplication, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtGui import QColor, QFont
 
+from engine.events import Statistics
 from engine.statistics import CostProvenance
 from workbench.run_panel.labels import plain_tip, state_word
 from workbench.run_panel.run_model import RunModel
-from workbench.run_panel.run_state import OPEN_STATES, Attempt, Branch, State, Step, total_statistics
+from workbench.run_panel.run_state import Attempt, Branch, State, Step, total_statistics
 from workbench.run_panel.statistics_line import cost_of_attempt
 from workbench.text_format import cost_text, seconds_text, tokens_text, visible_text
 from workbench.theme import theme
@@ -242,12 +243,12 @@ class RunRows(QAbstractItemModel):
         return theme.font(13 if column == Column.STEP else 12, 600 if running and column == Column.STEP else 400)
 
     def figures_changed(self) -> None:
-        """The figures of open lines may have moved on."""
+        """The figures of running lines have moved on."""
         for row in self._steps.values():
-            if row.state in OPEN_STATES:
+            if row.state is State.RUNNING:
                 self._tell(row)
                 for child in row.rows:
-                    if child.state in OPEN_STATES:
+                    if child.state is State.RUNNING:
                         self._tell(child)
 
     def branch_changed(self, number: int, path: str) -> None:
@@ -272,43 +273,48 @@ def _time_text(row: Row, now: float) -> str:
     return seconds_text(part.seconds(now))
 
 
-def _attempts(row: Row) -> list[Attempt]:
+def _only_attempt(row: Row) -> Attempt | None:
     if row.attempt is not None:
-        return [row.attempt]
+        return row.attempt
     if row.branch is not None:
-        return row.branch.attempts
-    return list(row.step.attempts()) if row.step is not None else []
+        return row.branch.attempts[0] if len(row.branch.attempts) == 1 else None
+    if row.step is not None and row.step.asked == 1:
+        return next(iter(row.step.attempts()), None)
+    return None
+
+
+def _sums(row: Row) -> tuple[Statistics, list[Attempt]]:
+    """What the line's finished requests used, and those still under way."""
+    if row.step is not None:
+        return row.step.totals.statistics(), list(row.step.open_attempts)
+    attempts = row.branch.attempts if row.branch is not None else []
+    done = total_statistics(one.statistics for one in attempts if one.statistics is not None)
+    return done, [one for one in attempts if one.statistics is None]
 
 
 def _tokens_text(row: Row) -> str:
-    attempts = _attempts(row)
-    if not attempts:
-        return "–"
-    out, estimated = 0, False
-    for attempt in attempts:
-        content, content_estimated = attempt.content_tokens()
-        reasoning, _ = attempt.reasoning_tokens()
-        out += content + reasoning
-        estimated = estimated or content_estimated
-    if not out and estimated:
-        return "–"
-    total = total_statistics(one.statistics for one in attempts if one.statistics is not None)
-    text = tokens_text(out, estimated)
-    if row.step is not None and len(attempts) == 1 and total.in_tokens:
-        return f"{tokens_text(total.in_tokens + total.cached_in_tokens)} → {text}"
-    return text
+    single = _only_attempt(row)
+    if single is not None:
+        content, estimated = single.content_tokens()
+        out = content + single.reasoning_tokens()[0]
+        text = tokens_text(out, estimated) if out or not estimated else "–"
+        done = single.statistics
+        if row.step is not None and done is not None and done.in_tokens:
+            return f"{tokens_text(done.in_tokens + done.cached_in_tokens)} → {text}"
+        return text
+    total, under_way = _sums(row)
+    out = total.out_tokens + total.reasoning_out_tokens
+    out += sum(one.content_tokens()[0] + one.reasoning_tokens()[0] for one in under_way)
+    return tokens_text(out, total.estimated or bool(under_way)) if out or total.requests else "–"
 
 
 def _cost_text(row: Row) -> str:
-    attempts = _attempts(row)
-    if len(attempts) == 1:
-        return cost_of_attempt(attempts[0])
-    done = [one.statistics for one in attempts if one.statistics is not None]
-    if not done:
-        return "–"
-    if all(one.cached for one in attempts):
-        return cost_of_attempt(attempts[0])
-    total = total_statistics(done)
-    open_ones = len(done) < len(attempts) and total.provenance is not CostProvenance.FREE
+    single = _only_attempt(row)
+    if single is not None:
+        return cost_of_attempt(single)
+    total, under_way = _sums(row)
+    if not total.requests:
+        return QCoreApplication.translate("RunRows", "cached") if total.cached_prompts else "–"
     unknown = total.provenance is CostProvenance.UNKNOWN
-    return cost_text(total.cost, total.provenance, lower_bound=unknown or open_ones)
+    more_to_come = bool(under_way) and total.provenance is not CostProvenance.FREE
+    return cost_text(total.cost, total.provenance, lower_bound=unknown or more_to_come)

@@ -92,6 +92,62 @@ class StreamedText:
 
 
 @dataclass(slots=True)
+class Totals:
+    """Sums of finished requests; what came from the cache was not spent and only counts as a cached prompt."""
+
+    requests: int = 0
+    cached_prompts: int = 0
+    in_tokens: int = 0
+    cached_in_tokens: int = 0
+    out_tokens: int = 0
+    reasoning_out_tokens: int = 0
+    cost: Decimal = Decimal(0)
+    seconds: float = 0.0
+    estimated: bool = False
+    provenances: set[CostProvenance] = field(default_factory=set)
+
+    def add(self, part: Statistics) -> None:
+        """Count one call, or another sum."""
+        self.requests += part.requests
+        self.cached_prompts += part.cached_prompts
+        if not part.requests:
+            return
+        self.in_tokens += part.in_tokens
+        self.cached_in_tokens += part.cached_in_tokens
+        self.out_tokens += part.out_tokens
+        self.reasoning_out_tokens += part.reasoning_out_tokens
+        self.cost += part.cost
+        self.seconds += part.seconds
+        self.estimated = self.estimated or part.estimated
+        self.provenances.add(part.provenance)
+
+    def statistics(self, wall_seconds: float = 0.0) -> Statistics:
+        """The sums; their provenance is the weakest of the parts'."""
+        weakest = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED)
+        return Statistics(
+            requests=self.requests,
+            cached_prompts=self.cached_prompts,
+            in_tokens=self.in_tokens,
+            cached_in_tokens=self.cached_in_tokens,
+            out_tokens=self.out_tokens,
+            reasoning_out_tokens=self.reasoning_out_tokens,
+            cost=self.cost,
+            provenance=next((one for one in weakest if one in self.provenances), CostProvenance.FREE),
+            estimated=self.estimated,
+            seconds=self.seconds,
+            effective_seconds=wall_seconds,
+        )
+
+
+def total_statistics(parts: Iterable[Statistics]) -> Statistics:
+    """The sum of several calls or sums."""
+    totals = Totals()
+    for part in parts:
+        totals.add(part)
+    return totals.statistics()
+
+
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One request to a model and what came of it."""
 
@@ -161,7 +217,7 @@ class Attempt:
         return (self.content_tokens()[0] + self.reasoning_tokens()[0]) / span if span > 0 else 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Branch:
     """One path of an agent execution."""
 
@@ -200,7 +256,7 @@ class Branch:
         return max(0.0, (now if self.ended is None else self.ended) - self.started)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
     """One execution of an agent."""
 
@@ -218,15 +274,37 @@ class Step:
     leaving: list[str | None] = field(default_factory=list)
     """Where each context went; None ends the flow."""
 
+    totals: Totals = field(default_factory=Totals)
+    """What its finished requests used."""
+    asked: int = 0
+    """Attempts so far."""
+    open_attempts: set[Attempt] = field(default_factory=set)
+    """Attempts under way; the figures of many branches must not be summed again and again."""
+    troubled: int = 0
+    """Refused answers and repeated requests."""
+    counts: dict[State, int] = field(default_factory=dict)
+    """Branches by state."""
+
+    def add(self, branch: Branch) -> None:
+        """A branch begins."""
+        self.branches[branch.path] = branch
+        self.counts[branch.state] = self.counts.get(branch.state, 0) + 1
+
+    def change(self, branch: Branch, state: State) -> None:
+        """A branch takes another state."""
+        self.counts[branch.state] -= 1
+        branch.state = state
+        self.counts[state] = self.counts.get(state, 0) + 1
+
     @property
     def finished_count(self) -> int:
         """Branches that are over, well or not."""
-        return sum(branch.state not in OPEN_STATES for branch in self.branches.values())
+        return sum(count for state, count in self.counts.items() if state not in OPEN_STATES)
 
     @property
     def state(self) -> State:
         """The state of all branches together: running while one runs, then the worst."""
-        states = {branch.state for branch in self.branches.values()}
+        states = {state for state, count in self.counts.items() if count}
         if not states or (states & OPEN_STATES) or len(self.branches) < self.splits:
             if self.ended is None:
                 return State.QUEUED if states == {State.QUEUED} else State.RUNNING
@@ -241,7 +319,7 @@ class Step:
     @property
     def warned(self) -> bool:
         """Whether a branch got over something that went wrong."""
-        return any(branch.warned for branch in self.branches.values())
+        return self.troubled > 0
 
     def seconds(self, now: float) -> float:
         """Wall time so far."""
@@ -250,36 +328,3 @@ class Step:
     def attempts(self) -> Iterable[Attempt]:
         """All attempts of all branches."""
         return (attempt for branch in self.branches.values() for attempt in branch.attempts)
-
-
-def total_statistics(parts: Iterable[Statistics]) -> Statistics:
-    """The sum of several calls; its provenance is the weakest of theirs."""
-    requests = cached_prompts = in_tokens = cached_in = out_tokens = reasoning = 0
-    cost, seconds, estimated = Decimal(0), 0.0, False
-    provenances = set()
-    for part in parts:
-        requests += part.requests
-        cached_prompts += part.cached_prompts
-        if not part.requests:
-            continue  # from the cache: its tokens were not spent
-        in_tokens += part.in_tokens
-        cached_in += part.cached_in_tokens
-        out_tokens += part.out_tokens
-        reasoning += part.reasoning_out_tokens
-        cost += part.cost
-        seconds += part.seconds
-        estimated = estimated or part.estimated
-        provenances.add(part.provenance)
-    weakest = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED)
-    return Statistics(
-        requests=requests,
-        cached_prompts=cached_prompts,
-        in_tokens=in_tokens,
-        cached_in_tokens=cached_in,
-        out_tokens=out_tokens,
-        reasoning_out_tokens=reasoning,
-        cost=cost,
-        provenance=next((one for one in weakest if one in provenances), CostProvenance.FREE),
-        estimated=estimated,
-        seconds=seconds,
-    )

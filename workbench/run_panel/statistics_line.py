@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from engine.completion import FinishReason
 from engine.statistics import CostProvenance
 from workbench.run_panel.labels import state_word
-from workbench.run_panel.run_state import Attempt, Branch, State, Step, total_statistics
+from workbench.run_panel.run_state import Attempt, Branch, State, Step
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text
 from workbench.theme import theme
 
@@ -83,12 +83,10 @@ def finish_text(attempt: Attempt) -> str:
 
 def step_figures(step: Step, now: float) -> list[Figure]:
     """The figures of all branches of an agent execution together."""
-    attempts = list(step.attempts())
-    total = total_statistics(one.statistics for one in attempts if one.statistics is not None)
-    open_ones = [one for one in attempts if one.statistics is None]
-    live = bool(open_ones)
-    out = sum(one.content_tokens()[0] for one in attempts)
-    thought = sum(one.reasoning_tokens()[0] for one in attempts)
+    total = step.totals.statistics()
+    live = bool(step.open_attempts)
+    out = total.out_tokens + sum(one.content_tokens()[0] for one in step.open_attempts)
+    thought = total.reasoning_out_tokens + sum(one.reasoning_tokens()[0] for one in step.open_attempts)
     seconds = step.seconds(now)
     cost = "–"
     if total.requests or total.cached_prompts:

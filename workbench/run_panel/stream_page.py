@@ -193,9 +193,9 @@ class StreamPage(QWidget):
     def _refresh_banner(self) -> None:
         message = None
         if self._branch is not None:
-            message = branch_message(self._branch)
+            message = branch_message(self._branch, self._model.now())
         elif self._step is not None:
-            message = step_message(self._step)
+            message = step_message(self._step, self._model.now())
         message = self._error or message or run_message(self._model)
         self._said = message
         self.banner.show_message(None if message in self._closed else message)
