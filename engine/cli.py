@@ -6,7 +6,7 @@ Exit status: 0 done, 1 the work failed, 2 wrong usage or invalid input, 3 no mod
 import asyncio
 import json
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -106,7 +106,7 @@ def run(
         _usage("--json and --events exclude each other.")
     loaded = open_flow(flow)
     chosen = RunOptions(
-        values=_inputs(inputs or [], inputs_file),
+        values=_inputs(inputs or [], inputs_file, {item.key for item in loaded.spec.inputs if item.type == "file"}),
         mapping=dict(_pair(text, "--map", "M=PROFILE") for text in mapping or []),
         profile=profile,
         stream=sys.stdout.isatty() if stream is None else stream,
@@ -154,7 +154,8 @@ def open_flow(name: str) -> LoadedFlow:
     raise FlowError(f'There is no flow file and no sample named "{name}".', hint=f"Samples: {', '.join(samples)}.")
 
 
-def _inputs(pairs: Sequence[str], file: Path | None) -> dict[str, object]:
+def _inputs(pairs: Sequence[str], file: Path | None, paths: Collection[str]) -> dict[str, object]:
+    """Inputs from the options; those in `paths` are read by the flow itself, so `@FILE` gives their path."""
     values: dict[str, object] = {}
     if file is not None:
         try:
@@ -166,7 +167,9 @@ def _inputs(pairs: Sequence[str], file: Path | None) -> dict[str, object]:
         values |= document
     for text in pairs:
         key, value = _pair(text, "-i", "KEY=VALUE")
-        if value.startswith("@"):
+        if value.startswith("@") and key in paths:
+            value = value[1:]
+        elif value.startswith("@"):
             try:
                 value = Path(value[1:]).read_text(encoding="utf-8")
             except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 from engine import Engine, EngineError, LoadedFlow, bundled, load_flow, read_flow
 from engine.folders import Folders
 from engine.recovery_files import RecoveredDocument, RecoveryFiles
-from workbench.designer.flow_document import FlowDocument
+from workbench.designer.flow_document import ChangedOnDisk, FlowDocument
 from workbench.error_presenter import error_banner
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
@@ -112,11 +112,14 @@ class Documents(QObject):
         dialog.fileSelected.connect(lambda chosen: self._save_to(tab, Path(chosen)))
         dialog.open()
 
-    def _save_to(self, tab: FlowTab, path: Path) -> bool:
+    def _save_to(self, tab: FlowTab, path: Path, *, overwrite: bool = False) -> bool:
         try:
-            tab.document.save(path)
+            tab.document.save(path, overwrite=overwrite)
         except EngineError as error:
-            self._tell(error, [BannerButton(self.tr("Save as…"), lambda: self.save_as(tab))])
+            buttons = [BannerButton(self.tr("Save as…"), partial(self.save_as, tab))]
+            if isinstance(error, ChangedOnDisk):
+                buttons.append(BannerButton(self.tr("Overwrite"), partial(self._save_to, tab, path, overwrite=True)))
+            self._tell(error, buttons)
             return False
         tab.editor.undo_stack.setClean()
         tab.source = str(path.absolute())

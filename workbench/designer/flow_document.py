@@ -1,5 +1,6 @@
 """The flow under edit: its value, its file, and whether the two differ."""
 
+import hashlib
 import logging
 import time
 from collections.abc import Sequence
@@ -17,6 +18,10 @@ QUIET_MS = 1500
 """Unsaved changes are kept this long after the last edit (reliability R26: within 2 s) …"""
 BUSY_SECONDS = 10.0
 """… and at most this often while the editing goes on."""
+
+
+class ChangedOnDisk(StorageError):
+    """The file is not as it was read."""
 
 
 class FlowDocument(QObject):
@@ -43,6 +48,7 @@ class FlowDocument(QObject):
         name: str = "",
         digest: str = "",
         recovery: RecoveryFiles | None = None,
+        read_only: bool = False,
     ) -> None:
         """Hold a flow.
 
@@ -51,6 +57,7 @@ class FlowDocument(QObject):
             name: what it is called in the recovery folder while it has no path.
             digest: SHA-256 of the file as it was read.
             recovery: where unsaved changes are kept; None = nowhere.
+            read_only: the file is of a newer version, which saving would lose.
         """
         super().__init__(parent)
         self._spec = spec
@@ -59,6 +66,7 @@ class FlowDocument(QObject):
         self._name = name or spec.name
         self._digest = digest
         self._recovery = recovery
+        self.read_only = read_only
         self._kept_at = 0.0
         self._recovery_works = True
         self._keep_timer = QTimer(self)
@@ -101,10 +109,27 @@ class FlowDocument(QObject):
     @classmethod
     def of(cls, loaded: LoadedFlow, path: Path | None, name: str, recovery: RecoveryFiles) -> "FlowDocument":
         """The document of a flow that was read."""
-        return cls(loaded.spec, path, name=name, digest=loaded.digest, recovery=recovery)
+        return cls(loaded.spec, path, name=name, digest=loaded.digest, recovery=recovery, read_only=loaded.read_only)
 
-    def save(self, path: Path) -> None:
-        """Write the flow to a file, which is its file from now on; raises StorageError, then nothing has changed."""
+    def save(self, path: Path, *, overwrite: bool = False) -> None:
+        """Write the flow to a file, which is its file from now on.
+
+        Raises StorageError, then nothing has changed: the file cannot be written, is of a newer version, or was changed
+        by someone else meanwhile and `overwrite` is not set (then it is a ChangedOnDisk).
+        """
+        if self.read_only and path == self._path:
+            raise StorageError(
+                f"{path.name} is of a newer version of the workbench: saving here would lose what only that knows.",
+                hint="Save it under another name, or use the newer version.",
+                facts={"path": str(path)},
+            )
+        if path == self._path and not overwrite and self._changed_on_disk(path):
+            raise ChangedOnDisk(
+                f"{path.name} was changed on disk since it was opened here.",
+                hint="Save under another name, or overwrite what was changed there.",
+                facts={"path": str(path)},
+            )
+        self.read_only = False
         self._digest = save_flow(self._spec, path)
         self.discard_recovery()
         self._saved = self._spec
@@ -112,6 +137,13 @@ class FlowDocument(QObject):
             self._path = path
             self.path_changed.emit()
         self._tell_modified()
+
+    def _changed_on_disk(self, path: Path) -> bool:
+        try:
+            return bool(self._digest) and hashlib.sha256(path.read_bytes()).hexdigest() != self._digest
+        except OSError:
+            # It is gone, or cannot be read: writing it anew loses nothing, or fails by itself.
+            return False
 
     def close(self) -> None:
         """Keep what is unsaved at once; the document is about to go."""
