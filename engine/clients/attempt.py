@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -16,6 +17,8 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes of an answer that is one JSON document."""
 MAX_ERROR_BODY = 64 * 1024
 """Bytes read of an answer with an error status."""
+MAX_EXCERPT = 8 * 1024
+"""Bytes read of an answer that is something else, to show its beginning."""
 BLANKS = b"\xef\xbb\xbf \t\r\n"
 """What may come before the first character that tells HTML from events."""
 
@@ -68,7 +71,7 @@ class Attempt:
             raise status_error(reply.status, reply.headers, await reply.body(MAX_ERROR_BODY), self._place)
         kind = reply.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind not in ("text/event-stream", "application/json", ""):
-            raise unexpected_type(kind, await reply.body(MAX_ERROR_BODY), self._place)
+            raise unexpected_type(kind, await reply.body(MAX_EXCERPT), self._place)
         await self._begin(reply, kind)
         self._reader = self._client.reader(self._request, self._place, reply.headers)
 
@@ -79,6 +82,8 @@ class Attempt:
             start += data
             first = start.lstrip(BLANKS)[:1]
         if first == b"<":
+            with suppress(RequestError):
+                start += await reply.body(MAX_EXCERPT)
             raise unexpected_type(f"HTML (called {kind or 'nothing'})", start, self._place)
         self._start = start
         self._whole = kind == "application/json" or (not kind and first == b"{")

@@ -141,12 +141,14 @@ def object_error(error: object, place: Place) -> RequestError:
 def unexpected_type(content_type: str, start: bytes, place: Place) -> ProtocolError:
     """The error for an answer that is neither an event stream nor JSON."""
     kind = content_type.split(";")[0].strip() or "no content type"
-    return ProtocolError(
+    error = ProtocolError(
         f"{place.host} answered with {kind} instead of an event stream or JSON",
         hint=f"The address in the profile {place.profile} is probably a web page or a proxy, not a model's API; "
         "it usually ends in /v1.",
         facts=place.facts(expected="text/event-stream or application/json", found=kind, excerpt=plain(start)),
     )
+    error.retryable = False
+    return error
 
 
 def plain(data: bytes) -> str:

@@ -188,11 +188,13 @@ class Transport:
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             reply.close()
-            raise ProtocolError(
+            encoded = ProtocolError(
                 f"{place.host} sent an answer compressed with {encoding[:40]}, although it was asked for a plain one.",
                 hint="Switch compression off in the server or the proxy before it.",
                 facts=place.facts(expected="no content-encoding", found=encoding[:40]),
             )
+            encoded.retryable = False
+            raise encoded
         return reply
 
     def _allowed(self, url: str, place: Place) -> None:

@@ -23,6 +23,7 @@ from engine.errors import (
     ServerError,
 )
 from engine.profile import ModelProfile, ProfileOptions, Provider
+from engine.tokenizers import Tokenizers
 from tests.conformance.cases import differences
 from tests.helpers.fake_server import Answer, FakeServer
 
@@ -149,7 +150,7 @@ async def replay(fixture: Fixture, answer: Answer) -> Outcome:
         else 60.0,  # else a busy machine could make the byte by byte run fail
         think_tags=THINK_TAGS[fixture.expected.get("think_tags")],  # type: ignore[index]
     )
-    transport = Transport()
+    transport, tokenizers = Transport(), Tokenizers()
     with FakeServer(answer) as server:
         profile = ModelProfile(
             name="conformance",
@@ -162,10 +163,15 @@ async def replay(fixture: Fixture, answer: Answer) -> Outcome:
             encoding="cl100k_base",
             options=options,
         )
+
+        def count(text: str) -> int:
+            return tokenizers.count_now(profile, text).tokens
+
         try:
             client = client_for(profile)
+            await tokenizers.load(profile)
             request = ChatRequest.create(profile, Conversation.create("", "hi"))
-            async with Requests(transport).stream(client, request, count=lambda text: len(text.split())) as stream:
+            async with Requests(transport).stream(client, request, count=count) as stream:
                 shown = {"content": "", "reasoning": ""}
                 try:
                     async for chunk in stream:

@@ -105,9 +105,9 @@ class FakeServer:
         assert task is not None
         self._tasks.add(task)
         try:
-            while (request := await _received(reader)) is not None:
-                if not await self._answer(self._choose(request), reader, writer):
-                    break
+            start: bytes | None = b""
+            while start is not None and (request := await _received(start, reader)) is not None:
+                start = await self._answer(self._choose(request), reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             self.hung_up.set()
         except asyncio.CancelledError:
@@ -125,12 +125,12 @@ class FakeServer:
             self.requests.append(request)
         return script(request) if callable(script) else script
 
-    async def _answer(self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Send an answer; whether the connection can be used again."""
+    async def _answer(self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes | None:
+        """Send an answer; the byte read ahead of the next request, None when the connection is over."""
         if answer.raw is not None:
             writer.write(answer.raw)
             await writer.drain()
-            return False
+            return None
         headers = dict(answer.headers)
         if answer.framing == "chunked":
             headers["Transfer-Encoding"] = "chunked"
@@ -141,19 +141,17 @@ class FakeServer:
         lines = [f"HTTP/1.1 {answer.status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
         sending = asyncio.ensure_future(self._pieces(answer, writer))
-        leaving = asyncio.ensure_future(
-            reader.read(1)
-        )  # nothing more is due: bytes or an end mean that the client left
+        ahead = asyncio.ensure_future(reader.read(1))  # nothing is due before the end of the answer
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, ahead), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
                 self.hung_up.set()
-                return False
-            return sending.result()
+                return None
+            return await ahead if sending.result() else None
         finally:
-            for future in (sending, leaving):
+            for future in (sending, ahead):
                 future.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await asyncio.gather(sending, ahead, return_exceptions=True)
 
     async def _pieces(self, answer: Answer, writer: asyncio.StreamWriter) -> bool:
         await writer.drain()
@@ -177,9 +175,9 @@ class FakeServer:
         return answer.framing != "close" and answer.end == "clean"
 
 
-async def _received(reader: asyncio.StreamReader) -> Received | None:
+async def _received(start: bytes, reader: asyncio.StreamReader) -> Received | None:
     try:
-        head = await reader.readuntil(b"\r\n\r\n")
+        head = start + await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return None
     first, *lines = head.decode("latin-1").split("\r\n")[:-2]

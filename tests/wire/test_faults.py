@@ -1,0 +1,463 @@
+"""What the network, the server or its answer can do wrong before and while an answer comes."""
+
+import asyncio
+import gzip
+import os
+import socket
+import ssl
+import tracemalloc
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from engine.clients import transport
+from engine.clients.recovery import CompletionStream
+from engine.completion import FinishReason, Phase
+from engine.errors import (
+    AnswerIncomplete,
+    ConnectFailed,
+    ProtocolError,
+    RateLimited,
+    RequestError,
+    RequestTimeout,
+    ServerError,
+)
+from tests.helpers.asking import ask, profile_for, requests, stream_of
+from tests.helpers.fake_server import DONE, EVENT_STREAM, JSON, Answer, FakeServer, chat, delta, event, failure
+
+TLS = Path(__file__).parents[1] / "fixtures" / "tls"
+MIB = 1024 * 1024
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_a_refused_connection_names_what_to_start() -> None:
+    port = free_port()
+    outcome = await ask(profile_for(f"http://127.0.0.1:{port}"))
+    assert type(outcome.failure) is ConnectFailed
+    assert f"127.0.0.1:{port}" in str(outcome.failure)
+    assert "Start the server" in outcome.failure.hint
+    assert outcome.waits == [0.5, 1.0]
+    assert outcome.phases == [Phase.CONNECTING] * 3
+
+
+async def test_a_known_port_names_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setitem(transport.START_COMMANDS, port, "ollama serve")
+    outcome = await ask(profile_for(f"http://localhost:{port}", max_retries=0))
+    assert "`ollama serve`" in outcome.failure.hint
+
+
+async def test_an_unknown_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fail)
+    outcome = await ask(profile_for("http://nowhere.invalid:80", max_retries=0))
+    assert type(outcome.failure) is ConnectFailed
+    assert "nowhere.invalid is unknown" in str(outcome.failure)
+
+
+async def test_offline_mode_refuses_before_the_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise AssertionError("looked up")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fail)
+    outcome = await ask(profile_for("https://api.example.com/v1"), offline=True)
+    assert type(outcome.failure) is ConnectFailed
+    assert "tested wants api.example.com" in str(outcome.failure)
+    assert outcome.waits == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_offline_mode_lets_this_machine_through(host: str) -> None:
+    with FakeServer(chat("ok")) as server:
+        outcome = await ask(profile_for(server.url.replace("127.0.0.1", host)), offline=True)
+    assert outcome.done.content == "ok"
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "127.0.0.1:80", ""])
+async def test_an_address_that_is_none(url: str) -> None:
+    outcome = await ask(profile_for(url, max_retries=0))
+    assert type(outcome.failure) is ConnectFailed
+    assert "no http or https address" in str(outcome.failure)
+
+
+def server_tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(TLS / "localhost.pem", TLS / "localhost.key")
+    return context
+
+
+async def test_a_certificate_of_ones_own_making_is_refused() -> None:
+    with FakeServer(chat("ok"), tls=server_tls()) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is ConnectFailed
+    assert "certificate" in str(outcome.failure)
+    assert not outcome.failure.retryable
+    assert outcome.waits == []
+    assert server.requests == []
+
+
+async def test_http_on_an_https_address() -> None:
+    async def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    async with server:
+        outcome = await ask(profile_for(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    assert type(outcome.failure) is ConnectFailed
+    assert "http://" in outcome.failure.hint
+    assert outcome.waits == []
+
+
+async def test_a_server_that_hangs_up_without_an_answer() -> None:
+    with FakeServer(Answer(raw=b""), Answer(raw=b""), chat("ok")) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.content == "ok"
+    assert len(outcome.waits) == 2
+
+
+@pytest.mark.parametrize(
+    "raw", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\nBad header\r\n\r\n"]
+)
+async def test_what_is_no_http_answer(raw: bytes) -> None:
+    with FakeServer(Answer(raw=raw)) as server:
+        outcome = await ask(profile_for(server.url, max_retries=0))
+    assert type(outcome.failure) is ProtocolError
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("same_host", [True, False])
+async def test_redirects_are_not_followed(status: int, same_host: bool) -> None:
+    with FakeServer(chat("stolen")) as target:
+        to = "/elsewhere" if same_host else f"{target.url}/v1/chat/completions"
+        with FakeServer(failure(status, headers={"Location": to}), chat("wrong")) as server:
+            outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is ServerError
+    assert to in str(outcome.failure)
+    assert not outcome.failure.retryable
+    assert len(server.requests) == 1
+    assert target.requests == []
+
+
+async def test_the_environment_does_not_redirect_requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
+    with FakeServer(chat("trapped")) as trap, FakeServer(chat("ok")) as server:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, trap.url)
+        monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+        outcome = await ask(profile_for(server.url, api_key=""))
+    assert outcome.done.content == "ok"
+    assert trap.requests == trap.gets == []
+    assert "authorization" not in server.requests[0].headers
+
+
+async def test_cookies_are_neither_kept_nor_sent() -> None:
+    answer = Answer(headers={**EVENT_STREAM, "Set-Cookie": "a=b; Path=/"}, pieces=[delta("x", finish="stop"), DONE])
+    with FakeServer(answer) as server:
+        async with requests() as sender:
+            for _ in range(2):
+                async with stream_of(sender, profile_for(server.url)) as stream:
+                    assert [chunk.content async for chunk in stream if chunk.content] == ["x"]
+    assert len(server.requests) == 2
+    assert all("cookie" not in request.headers for request in server.requests)
+
+
+@cache
+def bomb() -> bytes:
+    return gzip.compress(bytes(100 * MIB), 1)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd"])
+async def test_an_encoded_answer_is_refused_before_it_is_inflated(encoding: str) -> None:
+    answer = Answer(headers={**EVENT_STREAM, "Content-Encoding": encoding}, pieces=[bomb()], framing="length")
+    with FakeServer(answer) as server:
+        tracemalloc.start()
+        try:
+            outcome = await ask(profile_for(server.url))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert type(outcome.failure) is ProtocolError
+    assert encoding in str(outcome.failure)
+    assert len(server.requests) == 1
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+    assert peak < 16 * MIB
+
+
+PAGE = b"<!doctype html><html><head><title>Login &amp; more</title><script>x()</script></head><body>" + b"<p>word" * 99
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html; charset=utf-8", PAGE),
+        ("text/event-stream", PAGE),
+        ("application/json", b"\xef\xbb\xbf \n" + PAGE),
+        ("text/plain", b"just words"),
+        ("application/octet-stream", bytes(range(256))),
+        ("application/xml", b"<a/>"),
+        ("image/png", b"\x89PNG"),
+    ],
+)
+@pytest.mark.parametrize("size", [None, 1])
+async def test_other_content_than_asked_for(kind: str, body: bytes, size: int | None) -> None:
+    pieces = [body] if size is None else [body[place : place + 1] for place in range(len(body))]
+    with FakeServer(Answer(headers={"Content-Type": kind}, pieces=pieces)) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is ProtocolError
+    assert kind.split(";")[0] in str(outcome.failure)
+    assert len(server.requests) == 1
+    excerpt = outcome.failure.facts.get("excerpt", "")
+    assert len(excerpt) <= 200
+    if PAGE in body:
+        assert excerpt.startswith("Login & more word word")
+        assert "<" not in excerpt
+
+
+async def test_a_whole_json_answer_is_one_chunk() -> None:
+    body = b'{"choices":[{"message":{"content":"all at once"},"finish_reason":"stop"}]}'
+    for headers in (JSON, {"Content-Type": "application/json; charset=utf-8"}, {}):
+        with FakeServer(Answer(headers=headers, pieces=[body], framing="length")) as server:
+            outcome = await ask(profile_for(server.url))
+        assert [chunk.content for chunk in outcome.chunks if chunk.content] == ["all at once"]
+        assert outcome.done.finish_reason is FinishReason.DONE
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"choices":[]}', b'{"choices":', b"\xff\xfe", b'{"choices":null}']
+)
+async def test_json_that_is_no_answer_is_asked_for_once_more(body: bytes) -> None:
+    with FakeServer(Answer(headers=JSON, pieces=[body], framing="length")) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is ProtocolError
+    assert len(server.requests) == 2
+
+
+TEXTS = ["Once", " upon", " a ti", "me", " ☃ \U0001f600", " there", " was", "."]
+STREAM = b"".join(delta(text) for text in TEXTS)
+
+
+def whole_text(sent: bytes) -> str:
+    """What the events that are whole in the bytes say; the last one may lack its blank line."""
+    return "".join(text for number, text in enumerate(TEXTS) if len(event_end(number)) <= len(sent))
+
+
+def event_end(number: int) -> bytes:
+    return b"".join(delta(text) for text in TEXTS[: number + 1]).rstrip(b"\n")
+
+
+async def failed(stream: CompletionStream) -> tuple[str, RequestError]:
+    """Text and error of a stream that fails."""
+    text = ""
+    async with stream:
+        try:
+            async for chunk in stream:
+                text += chunk.content
+        except RequestError as error:
+            return text, error
+    raise AssertionError(f"complete: {stream.completion}")
+
+
+@pytest.mark.parametrize("end", ["clean", "reset"])
+async def test_a_stream_cut_after_every_byte_keeps_exactly_what_came(end: str) -> None:
+    places = range(1, len(STREAM), 1 if os.environ.get("WORKBENCH_SOAK") else 7)
+    answers = [Answer(pieces=[STREAM[:place]], end=end) for place in places]  # type: ignore[arg-type]
+    with FakeServer(*answers) as server:
+        async with requests() as sender:
+            for number, place in enumerate(places):
+                stream = stream_of(sender, profile_for(server.url, max_retries=0))
+                text, error = await failed(stream)
+                assert type(error) is AnswerIncomplete
+                wanted = whole_text(STREAM[:place])
+                # a reset may overtake the bytes before it
+                assert text == wanted if end == "clean" else wanted.startswith(text)
+                assert error.partial == text == stream.so_far.content
+                assert len(server.requests) == number + 1
+
+
+async def test_a_cut_stream_is_not_asked_for_again_after_its_first_text() -> None:
+    with FakeServer(Answer(pieces=[delta("Hel")], framing="chunked", end="cut")) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is AnswerIncomplete
+    assert outcome.failure.partial == "Hel"
+    assert len(server.requests) == 1
+    assert outcome.so_far is not None
+    assert outcome.so_far.statistics.out_tokens == 1  # estimated: nothing was reported
+    assert outcome.so_far.statistics.estimated
+
+
+async def test_a_cut_stream_is_asked_for_again_before_its_first_text() -> None:
+    empty = Answer(pieces=[delta(role="assistant")], framing="chunked", end="cut")
+    with FakeServer(empty, chat("ok")) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.content == "ok"
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("end", ["clean", "cut", "reset"])
+async def test_a_finish_reason_makes_it_complete(end: str) -> None:
+    answer = Answer(pieces=[delta("all"), delta(finish="length"), 0.05], framing="chunked", end=end)  # type: ignore[arg-type]
+    with FakeServer(answer) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.content == "all"
+    assert outcome.done.finish_reason is FinishReason.TOKEN_LIMIT_REACHED
+
+
+async def test_nothing_counts_after_the_end_event() -> None:
+    with FakeServer(Answer(pieces=[delta("a"), DONE, delta("b"), event({"error": "late"})])) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.content == "a"
+
+
+LIMITS = [
+    ("first_token", [], {"first_token_timeout": 0.4}),
+    ("first_token", [b": still here\n\n", 0.1] * 100, {"first_token_timeout": 0.4}),
+    ("first_token", [delta(role="assistant"), 0.1] * 100, {"first_token_timeout": 0.4}),
+    (
+        "first_token",
+        [part for byte in delta("slow" * 50) for part in (bytes([byte]), 0.02)],
+        {"first_token_timeout": 0.4},
+    ),
+    ("first_token", [delta("text"), *[b":\n\n", 0.1] * 100], {"first_token_timeout": 0.4}),
+    ("idle", [delta("text")], {"idle_timeout": 0.4}),
+    ("total", [delta("text"), 0.05] * 100, {"total_timeout": 0.4}),
+]
+
+
+@pytest.mark.parametrize(("limit", "pieces", "options"), LIMITS)
+async def test_time_limits(limit: str, pieces: list[bytes | float], options: dict[str, float]) -> None:
+    with FakeServer(Answer(pieces=pieces, framing="chunked", end="stall")) as server:
+        async with asyncio.timeout(30):
+            outcome = await ask(profile_for(server.url, max_retries=0, **options))
+        assert type(outcome.failure) is RequestTimeout
+        assert outcome.failure.facts["limit"] == limit
+        assert outcome.failure.partial == outcome.text
+        assert ("text" in outcome.text) is (pieces[:1] == [delta("text")])
+        assert server.hung_up.wait(10)
+
+
+async def test_the_limit_for_connecting() -> None:
+    with socket.socket() as silent:  # accepts, but never shakes hands
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        outcome = await ask(profile_for(url, max_retries=0, connect_timeout=0.4))
+    assert type(outcome.failure) is RequestTimeout
+    assert outcome.failure.facts["limit"] == "connect"
+
+
+async def test_a_slow_consumer_is_no_stalled_server() -> None:
+    with FakeServer(chat("a", "b", "c")) as server:
+        profile = profile_for(server.url, first_token_timeout=0.3, idle_timeout=0.3)
+        async with requests() as sender, stream_of(sender, profile) as stream:
+            async for chunk in stream:
+                if chunk.content:
+                    await asyncio.sleep(0.3)
+    assert stream.completion.content == "abc"
+
+
+async def test_a_timeout_of_the_call_limits_everything() -> None:
+    with FakeServer(Answer(pieces=[], end="stall")) as server:
+        outcome = await ask(profile_for(server.url), overrides={"timeout": 0.4})
+    assert type(outcome.failure) is RequestTimeout
+    assert outcome.failure.facts["limit"] in ("total", "first_token")
+    assert len(server.requests) == 1
+
+
+async def test_an_endless_line_ends_the_answer() -> None:
+    endless = Answer(pieces=[delta("start"), b"data: ", *[b"x" * MIB] * 40], framing="chunked")
+    with FakeServer(endless) as server:
+        tracemalloc.start()
+        try:
+            outcome = await ask(profile_for(server.url))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert server.hung_up.wait(10)
+    assert type(outcome.failure) is ProtocolError
+    assert "8 MiB" in str(outcome.failure)
+    assert outcome.failure.partial == "start"
+    assert peak < 32 * MIB
+
+
+async def test_an_endless_document_ends_the_answer() -> None:
+    with FakeServer(Answer(headers=JSON, pieces=[b'{"a":"', *[b"x" * MIB] * 70], framing="chunked")) as server:
+        outcome = await ask(profile_for(server.url, max_retries=0))
+    assert type(outcome.failure) is ProtocolError
+    assert "64 MiB" in str(outcome.failure)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'data: {"choices":[{"delta":{"content":"\xff\xfe"}}]}\n\n',
+        b"data: {oops\n\n",
+        b"data: 17\n\n",
+        b"data: [1]\n\n",
+        b'data: "text"\n\n',
+        b"data:\n\n",
+    ],
+)
+async def test_malformed_events_are_skipped_and_counted_up_to_a_limit(broken: bytes) -> None:
+    for count, fails in ((20, False), (21, True)):
+        pieces = [delta("before "), broken * count, delta("after", finish="stop"), DONE]
+        with FakeServer(Answer(pieces=pieces)) as server:
+            outcome = await ask(profile_for(server.url))
+        if fails:
+            assert type(outcome.failure) is ProtocolError
+            assert outcome.failure.partial == "before "
+            assert "malformed" in str(outcome.failure)
+        else:
+            assert outcome.done.content == "before after"
+            assert outcome.done.skipped_chunks == 20
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        ('{"x":' + "[" * 3000 + "]" * 3000 + "}", "nested deeper than 200"),
+        ('{"x":' + "[" * 201 + "]" * 201 + "}", "nested deeper than 200"),
+        ('{"usage":{"prompt_tokens":' + "9" * 5000 + "}}", "more than 100 digits"),
+        ('{"choices":[{"delta":{"content":"a"}}],"n":1' + "0" * 400 + "}", "more than 100 digits"),
+    ],
+)
+async def test_json_beyond_the_limits_ends_the_answer(payload: str, reason: str) -> None:
+    with FakeServer(Answer(pieces=[delta("start"), event(payload), delta("x", finish="stop"), DONE])) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is ProtocolError
+    assert reason in str(outcome.failure)
+    assert outcome.failure.partial == "start"
+
+
+async def test_brackets_and_digits_in_the_text_are_no_structure() -> None:
+    text = "[" * 500 + "{" * 500 + "7" * 500 + '"\\'
+    with FakeServer(chat("x", text)) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.content == "x" + text
+
+
+async def test_an_error_inside_a_stream_keeps_the_text() -> None:
+    with FakeServer(Answer(pieces=[delta("Some"), event({"error": {"message": "disk on fire"}})])) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is ServerError
+    assert "disk on fire" in str(outcome.failure)
+    assert outcome.failure.partial == "Some"
+    assert len(server.requests) == 1
+
+
+async def test_an_error_inside_a_stream_before_any_text_is_repeated() -> None:
+    limited = Answer(pieces=[event({"error": {"message": "slow down", "type": "rate_limit_error"}})])
+    with FakeServer(limited) as server:
+        outcome = await ask(profile_for(server.url))
+    assert type(outcome.failure) is RateLimited
+    assert len(server.requests) == 3
