@@ -98,6 +98,19 @@ def test_branches_that_have_not_begun_keep_the_step_running() -> None:
     assert model.steps[1].finished_count == 1
 
 
+def test_a_branch_that_walks_on_alone_leaves_the_others_running() -> None:
+    script = Script()
+    model = folded(list(fan_out(script, ["a", "b"])))
+    model.apply(script.answer(1, "text", "1/2"))
+    model.apply(script.leave(1.1, "Next", "1/2"))
+    step = model.steps[1]
+    assert [branch.state for branch in step.branches.values()] == [State.ANSWERED, State.RUNNING]
+    assert step.ended is None
+    model.apply(script.answer(2, "text", "2/2"))
+    model.apply(script.leave(2.1, "Next", "2/2"))
+    assert (step.state, step.ended) == (State.ANSWERED, START + 2.1)
+
+
 def test_a_second_attempt_after_the_handler_refused() -> None:
     script = Script()
     model = folded([script.run(), script.begin("Json", 0), *script.ask(0.1), script.answer(1, "oops")])

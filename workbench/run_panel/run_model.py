@@ -312,15 +312,18 @@ class RunModel(QObject):
         self.branch_changed.emit(event.step, event.branch)
 
     def _finish_step(self, event: AgentFinished) -> None:
+        """A context leaves: one branch walks on alone, or all of them were merged."""
         step = self._step(event)
-        step.ended = event.time
         step.leaving.append(event.to)
-        for branch in step.branches.values():
+        alone = step.branches.get(event.branch)
+        for branch in [alone] if alone is not None else list(step.branches.values()):
             if branch.state in OPEN_STATES:
                 last = branch.attempt
                 step.change(branch, last.state if last is not None and last.state in GOOD_STATES else State.DONE)
                 branch.ended = event.time
                 self.branch_changed.emit(step.number, branch.path)
+        if alone is None or step.finished_count >= max(step.splits, len(step.branches)):
+            step.ended = event.time
         self.step_finished.emit(step.number)
 
     def _fail_branch(self, event: BranchFailed) -> None:
