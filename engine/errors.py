@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
 
 class EngineError(Exception):
@@ -55,25 +56,26 @@ class TemplateError(FlowError):
     """A template or expression that raised; `facts` holds it and the value."""
 
 
+class RequestDetails(TypedDict, total=False):
+    """What every RequestError may be given beside its sentence."""
+
+    hint: str
+    facts: Mapping[str, str] | None
+    partial: str
+    partial_reasoning: str
+
+
 class RequestError(EngineError):
     """A request to a model server failed; `facts` holds profile and url, never a key."""
 
     retryable: bool = False
     """Whether the same request may succeed later (class transient, throttled or loading)."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str = "",
-        facts: Mapping[str, str] | None = None,
-        partial: str = "",
-        partial_reasoning: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, facts=facts)
-        self.partial = partial
+    def __init__(self, message: str, **details: Unpack[RequestDetails]) -> None:
+        super().__init__(message, hint=details.get("hint", ""), facts=details.get("facts"))
+        self.partial = details.get("partial", "")
         """The content that had arrived before the failure."""
-        self.partial_reasoning = partial_reasoning
+        self.partial_reasoning = details.get("partial_reasoning", "")
         """The reasoning that had arrived before the failure."""
 
 
@@ -96,17 +98,8 @@ class AuthenticationFailed(RequestError):
 class RequestRejected(RequestError):
     """A remaining 4xx: the request is wrong, not the server."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int,
-        hint: str = "",
-        facts: Mapping[str, str] | None = None,
-        partial: str = "",
-        partial_reasoning: str = "",
-    ) -> None:
-        super().__init__(message, hint=hint, facts=facts, partial=partial, partial_reasoning=partial_reasoning)
+    def __init__(self, message: str, *, status: int, **details: Unpack[RequestDetails]) -> None:
+        super().__init__(message, **details)
         self.status = status
         self.retryable = status in (408, 409, 425)
 
@@ -120,12 +113,9 @@ class RateLimited(RequestError):
         *,
         retry_after: float | None = None,
         quota: bool = False,
-        hint: str = "",
-        facts: Mapping[str, str] | None = None,
-        partial: str = "",
-        partial_reasoning: str = "",
+        **details: Unpack[RequestDetails],
     ) -> None:
-        super().__init__(message, hint=hint, facts=facts, partial=partial, partial_reasoning=partial_reasoning)
+        super().__init__(message, **details)
         self.retry_after = retry_after
         """Seconds the server asked to wait, if it did."""
         self.quota = quota
@@ -146,17 +136,9 @@ class ServerError(RequestError):
     retryable = True
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 0,
-        loading: bool = False,
-        hint: str = "",
-        facts: Mapping[str, str] | None = None,
-        partial: str = "",
-        partial_reasoning: str = "",
+        self, message: str, *, status: int = 0, loading: bool = False, **details: Unpack[RequestDetails]
     ) -> None:
-        super().__init__(message, hint=hint, facts=facts, partial=partial, partial_reasoning=partial_reasoning)
+        super().__init__(message, **details)
         self.status = status
         self.loading = loading
 

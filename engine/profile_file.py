@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, cast
 
 from engine.atomic_file import read_limited
 from engine.errors import Problem, StorageError
@@ -105,7 +106,7 @@ def _parse(text: str, file: str, entries: dict[str, Entry], problems: list[Probl
     while True:
         start = lines.taken + 1
         try:
-            for element in javaproperties.parse(lines):
+            for element in javaproperties.parse(cast("IO[str]", lines)):  # any iterable of lines will do
                 if isinstance(element, javaproperties.KeyValue):
                     _take(element.key, Entry(element.value, start, file), entries, problems)
                 start = lines.taken + 1
