@@ -22,24 +22,34 @@ app = QApplication([])
 window = QMainWindow(); window.setCentralWidget(QPlainTextEdit()); window.show()
 app.processEvents()
 """
-OURS = """
-import asyncio, sys
+FRAME = """
+from engine.folders import data_folders
+from workbench import app as application
+from workbench.log_dock import QtLogHandler
+from workbench.settings import Settings
+from workbench.theme import theme
+app = application.make_application()
+settings = Settings(data_folders().settings)
+theme.install(settings.theme, settings.zoom)
+application.show_frame(settings, QtLogHandler())
+"""
+READY = """
 from engine.folders import data_folders
 from workbench import app as application
 import workbench.desk
-# The first paint is what a person waits for; the embedded server starts after it.
-async def first_paint():
+start = workbench.desk.Desk.start
+def started(self, documents):
+    self.engine.server.find_model = lambda: None  # the server starts beside the window, in its own process
+    start(self, documents)
+    self.tasks.start(painted())
+async def painted():
     from PySide6.QtWidgets import QApplication
     QApplication.processEvents()
     finish()
 def finish():
-    import os
-    print(int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20); sys.stdout.flush(); os._exit(0)
-start = workbench.desk.Desk.start
-def started(self, documents):
-    self.engine.server.find_model = lambda: None
-    start(self, documents)
-    self.tasks.start(first_paint())
+    import os, sys
+    print(int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20)
+    sys.stdout.flush(); os._exit(0)
 workbench.desk.Desk.start = started
 application.run_window([], data_folders())
 """
@@ -70,7 +80,13 @@ def main(rounds: int) -> int:
     for code in ("import engine", "import engine; engine.Engine", "import engine.cli"):
         heavy = imported(code)
         table.row(code, ", ".join(sorted(heavy)) or "none", "-", None, "no Qt, numpy, HTTP", not heavy)
-    programs = {"nothing": "pass", "engine": "import engine; engine.Engine", "bare": BARE, "ours": OURS}
+    programs = {
+        "nothing": "pass",
+        "engine": "import engine; engine.Engine",
+        "bare": BARE,
+        "frame": FRAME,
+        "ready": READY,
+    }
     figures: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
     for code in programs.values():
         run(code)  # fills the page cache
@@ -79,13 +95,15 @@ def main(rounds: int) -> int:
             figures[name].append(run(code))
     wall = {name: statistics.median(item[0] for item in items) for name, items in figures.items()}
     memory = {name: statistics.median(item[1] for item in items) for name, items in figures.items()}
-    empty, bare, ours = wall["nothing"], wall["bare"], wall["ours"]
+    empty, bare, ours = wall["nothing"], wall["bare"], wall["frame"]
     above = f"{wall['engine'] - empty:.0f} ms"
     table.row("import of the engine, above bare Python", above, f"{empty:.0f} ms", None, "", None)
     ratio = ours / bare
     window = f"{bare:.0f} ms (bare Qt)"
     table.row("first window, whole process", f"{ours:.0f} ms", window, ratio, "<= 2.5x", ratio <= 2.5)
-    size, bare_size = memory["ours"], f"{memory['bare']:.0f} MiB (bare Qt)"
+    drawn = f"{wall['ready']:.0f} ms"
+    table.row("flow drawn, whole process", drawn, window, wall["ready"] / bare, "", None)
+    size, bare_size = memory["frame"], f"{memory['bare']:.0f} MiB (bare Qt)"
     table.row("memory of the first window", f"{size:.0f} MiB", bare_size, None, "<= 90 MiB", size <= 90)
     return table.finish()
 

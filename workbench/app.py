@@ -7,20 +7,22 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMessageLogContext, Qt, QtMsgType, qInstallMessageHandler
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from engine import EmbeddedServer, Engine, ProfileStore, RunHistory
 from engine.folders import Folders
-from workbench.desk import Desk
 from workbench.error_presenter import LastResort
 from workbench.event_loop import run_application
 from workbench.log_dock import QtLogHandler, install_logging, remove_logging
 from workbench.main_window import MainWindow
 from workbench.settings import Settings
 from workbench.theme import theme
+
+if TYPE_CHECKING:
+    from engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +65,24 @@ def run_window(documents: Sequence[str], folders: Folders, *, offline: bool = Fa
         remove_logging(log)
 
 
-def make_engine(folders: Folders, settings: Settings, *, offline: bool) -> Engine:
+def show_frame(settings: Settings, log: QtLogHandler) -> MainWindow:
+    """Put the window on the screen, where it was the last time, before anything slow is loaded."""
+    window = MainWindow(log)
+    available = window.screen().availableGeometry()
+    window.resize(
+        min(theme.px(1600), round(available.width() * 0.96)), min(theme.px(1000), round(available.height() * 0.92))
+    )
+    window.arrange()
+    window.restore_layout(*settings.window())
+    window.show()
+    QApplication.processEvents()
+    return window
+
+
+def make_engine(folders: Folders, settings: Settings, *, offline: bool) -> "Engine":
     """The engine with what the settings say."""
+    from engine import EmbeddedServer, Engine, ProfileStore, RunHistory
+
     model = Path(settings.model_file) if settings.model_file else None
     return Engine(
         profiles=ProfileStore(folders.profiles),
@@ -86,15 +104,16 @@ async def _live(
     loop = asyncio.get_running_loop()
     last_resort.follow(loop)
     ended = loop.create_future()
-    window = MainWindow()
+    window = show_frame(settings, log)
+    from workbench.desk import Desk
+
     engine = make_engine(folders, settings, offline=offline)
-    desk = Desk(window, engine, settings, folders, log)
+    desk = Desk(window, engine, settings, folders)
     last_resort.error_caught.connect(desk.show_error)
     desk.quit_requested.connect(lambda: None if ended.done() else ended.set_result(None))
     with suppress(NotImplementedError):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, desk.leave)
-    window.show()
     desk.start(documents)
     try:
         await ended

@@ -16,7 +16,6 @@ from workbench.about import About
 from workbench.documents import Documents
 from workbench.error_presenter import error_banner
 from workbench.flow_tab import FlowTab
-from workbench.log_dock import LogView, QtLogHandler
 from workbench.main_window import MainWindow
 from workbench.overview import Overview, sample_title
 from workbench.run_panel.input_form import InputForm
@@ -51,9 +50,7 @@ class Desk(QObject):
     quit_requested = Signal()
     """Everything was asked and saved: the application may end."""
 
-    def __init__(
-        self, window: MainWindow, engine: Engine, settings: Settings, folders: Folders, log: QtLogHandler
-    ) -> None:
+    def __init__(self, window: MainWindow, engine: Engine, settings: Settings, folders: Folders) -> None:
         super().__init__(window)
         self.window = window
         self.engine = engine
@@ -65,7 +62,6 @@ class Desk(QObject):
         self._undo = QUndoGroup(self)
         self._closing = False
         self._sample_menu, self._recent_menu = QMenu(window), QMenu(window)
-        self._build_docks(log)
         self._connect_parts()
         self._connect_actions()
         self._stop_listening = [engine.server.on_state(self._server_changed)]
@@ -75,19 +71,6 @@ class Desk(QObject):
         self._show_offline()
 
     # -- building -----------------------------------------------------------------------------------------------------
-
-    def _build_docks(self, log: QtLogHandler) -> None:
-        window = self.window
-        left, right, bottom = (
-            Qt.DockWidgetArea.LeftDockWidgetArea,
-            Qt.DockWidgetArea.RightDockWidgetArea,
-            Qt.DockWidgetArea.BottomDockWidgetArea,
-        )
-        window.add_dock("explorer", self.tr("Explorer"), self.overview.explorer, left, "folder")
-        window.add_dock("inspector", self.tr("Inspector"), window.inspectors, right, "sliders")
-        window.add_dock("run", self.tr("Run"), window.run_panels, bottom, "run")
-        window.add_dock("problems", self.tr("Problems"), self.overview.problems, bottom, "warning")
-        window.add_dock("log", self.tr("Log"), LogView(log), bottom, "history")
 
     def _connect_parts(self) -> None:
         window = self.window
@@ -185,14 +168,9 @@ class Desk(QObject):
         self.window.actions_by_id["open_recent"].setEnabled(bool(self.settings.recent))
 
     def start(self, documents: Sequence[str]) -> None:
-        """Put the window where it was, open the flows, and get the embedded model ready."""
-        available = self.window.screen().availableGeometry()
-        self.window.resize(
-            min(theme.px(1600), round(available.width() * 0.96)), min(theme.px(1000), round(available.height() * 0.92))
-        )
-        self.window.arrange()
-        self.window.restore_layout(*self.settings.window())
+        """Open the flows, and get the embedded model ready."""
         self.documents.start(documents)
+        self.window.show_tabs()
         if self.documents.current is not None:
             self.documents.current.editor.setFocus()
         if self.engine.server.find_model() is not None:
@@ -260,8 +238,15 @@ class Desk(QObject):
         self.show_banner(error_banner(error, buttons or []))
 
     def show_banner(self, banner: Banner) -> None:
-        """Put a banner over the documents; the newest few stay."""
+        """Put a banner over the documents; the newest few stay, and none says the same as another."""
         layout = self.window.banners
+        for index in reversed(range(layout.count())):
+            item = layout.itemAt(index)
+            older = item.widget() if item is not None else None
+            if isinstance(older, Banner) and older.copied == banner.copied:
+                layout.removeWidget(older)
+                older.hide()
+                older.deleteLater()
         layout.addWidget(banner)
         while layout.count() > MOST_BANNERS:
             item = layout.takeAt(0)

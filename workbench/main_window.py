@@ -21,6 +21,9 @@ from PySide6.QtWidgets import (
 )
 
 from workbench.actions import Actions
+from workbench.explorer import Explorer
+from workbench.log_dock import LogView, QtLogHandler
+from workbench.problems_dock import ProblemsView
 from workbench.status_line import StatusLine
 from workbench.theme import theme
 
@@ -63,7 +66,7 @@ class MainWindow(QMainWindow):
     tab_close_requested = Signal(object)
     """The editor widget whose tab should go."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: QtLogHandler) -> None:
         super().__init__()
         self.setWindowTitle("Flow Workbench")
         self.setObjectName("main_window")
@@ -79,19 +82,20 @@ class MainWindow(QMainWindow):
         self.banners = QVBoxLayout()
         self.tabs = self._build_tabs()
         self.welcome = QStackedWidget(self)
-        """The tabs, or what to do while no flow is open."""
-        self.welcome.addWidget(self.tabs)
-        self.welcome.addWidget(self._build_empty())
+        """Nothing while the program starts, then the tabs, or what to do while no flow is open."""
+        for page in (QWidget(self), self.tabs, self._build_empty()):
+            self.welcome.addWidget(page)
         self._build_center()
         self.inspectors, self.run_panels = QStackedWidget(self), QStackedWidget(self)
+        self.explorer, self.problems = Explorer(self), ProblemsView(self)
         self.docks: dict[str, QDockWidget] = {}
         self._rail = self._build_rail()
         for corner in (Qt.Corner.BottomLeftCorner, Qt.Corner.BottomRightCorner):
             self.setCorner(corner, Qt.DockWidgetArea.BottomDockWidgetArea)
         self.setTabPosition(Qt.DockWidgetArea.BottomDockWidgetArea, QTabWidget.TabPosition.North)
+        self._build_docks(log)
         theme.changed.connect(self._restyle)
         self._restyle()
-        self._show_tabs()
 
     # -- building ---------------------------------------------------------------------------------------------------
 
@@ -189,8 +193,20 @@ class MainWindow(QMainWindow):
         self.addToolBar(Qt.ToolBarArea.LeftToolBarArea, rail)
         return rail
 
-    def add_dock(self, name: str, title: str, widget: QWidget, area: Qt.DockWidgetArea, icon: str) -> None:
-        """Put a widget into a dock with a toggle on the rail and in the View menu; call `arrange` after the last."""
+    def _build_docks(self, log: QtLogHandler) -> None:
+        left, right, bottom = (
+            Qt.DockWidgetArea.LeftDockWidgetArea,
+            Qt.DockWidgetArea.RightDockWidgetArea,
+            Qt.DockWidgetArea.BottomDockWidgetArea,
+        )
+        self._add_dock("explorer", self.tr("Explorer"), self.explorer, left, "folder")
+        self._add_dock("inspector", self.tr("Inspector"), self.inspectors, right, "sliders")
+        self._add_dock("run", self.tr("Run"), self.run_panels, bottom, "run")
+        self._add_dock("problems", self.tr("Problems"), self.problems, bottom, "warning")
+        self._add_dock("log", self.tr("Log"), LogView(log, self), bottom, "history")
+
+    def _add_dock(self, name: str, title: str, widget: QWidget, area: Qt.DockWidgetArea, icon: str) -> None:
+        """Put a widget into a dock with a toggle on the rail and in the View menu."""
         dock = QDockWidget(title, self)
         dock.setObjectName(f"dock_{name}")
         dock.setWidget(widget)
@@ -208,7 +224,6 @@ class MainWindow(QMainWindow):
         self._rail.addAction(toggle)
         self.menus["View"].addAction(toggle)
         self.docks[name] = dock
-        self._restyle()
 
     def arrange(self) -> None:
         """Give docks their designed places and sizes (visual design, width rules)."""
@@ -243,7 +258,7 @@ class MainWindow(QMainWindow):
         self.tabs.addTab(editor, theme.icon("flow", 16), title)
         self.tabs.setCurrentWidget(editor)
         self._name_close_button(self.tabs.indexOf(editor), title)
-        self._show_tabs()
+        self.show_tabs()
 
     def bring_to_front(self, editor: QWidget, inspector: QWidget, run_panel: QWidget) -> None:
         """Show the dock contents of a tab."""
@@ -256,7 +271,7 @@ class MainWindow(QMainWindow):
         self.tabs.removeTab(self.tabs.indexOf(editor))
         self.inspectors.removeWidget(inspector)
         self.run_panels.removeWidget(run_panel)
-        self._show_tabs()
+        self.show_tabs()
 
     def set_tab_title(self, editor: QWidget, title: str, tip: str) -> None:
         """Rename a tab; `tip` is its path."""
@@ -279,8 +294,9 @@ class MainWindow(QMainWindow):
         button.setAccessibleName(self.tr("Close %1").replace("%1", title))
         button.setToolTip(self.tr("Close %1").replace("%1", title))
 
-    def _show_tabs(self) -> None:
-        self.welcome.setCurrentIndex(0 if self.tabs.count() else 1)
+    def show_tabs(self) -> None:
+        """Show the open flows, or what to do without one."""
+        self.welcome.setCurrentIndex(1 if self.tabs.count() else 2)
 
     def layout_state(self) -> tuple[QByteArray, QByteArray]:
         """Geometry and dock places, for the settings."""

@@ -13,10 +13,9 @@ from engine.folders import Folders
 from workbench.command_palette import CommandPalette, Entry
 from workbench.documents import Documents
 from workbench.error_presenter import error_banner
-from workbench.explorer import Explorer, ExplorerItem
+from workbench.explorer import ExplorerItem
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
-from workbench.problems_dock import ProblemsView
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.text_format import clock_text, cost_text, rate_text
@@ -57,8 +56,7 @@ class Overview(QObject):
         self._tasks = tasks
         self._today = "$0"
         self._palette = CommandPalette(window)
-        self.explorer = Explorer()
-        self.problems = ProblemsView()
+        self.explorer, self.problems = window.explorer, window.problems
         self._ticker = QTimer(self)
         self._ticker.setInterval(200)
         self._ticker.timeout.connect(self._show_run_state)

@@ -33,9 +33,9 @@ async def _take(
     with tempfile.TemporaryDirectory() as temporary:
         # The person's own settings and recovery files must neither show nor change.
         scratch = Folders(Path(temporary))
-        window = MainWindow()
+        window = MainWindow(QtLogHandler())
         engine = Engine(profiles=ProfileStore(folders.profiles), history=RunHistory(folders.history))
-        desk = Desk(window, engine, Settings(scratch.settings), scratch, QtLogHandler())
+        desk = Desk(window, engine, Settings(scratch.settings), scratch)
         window.resize(*size)
         window.arrange()
         window.show()
