@@ -42,8 +42,8 @@ class FlowEditor(QWidget):
         self.document = document
         self.undo_stack = QUndoStack(self)
         self._overlay = RunOverlay()
-        self._scene = FlowScene(document.spec, self._overlay, self)
-        self.view = FlowView(self._scene, self)
+        self.scene = FlowScene(document.spec, self._overlay, self)
+        self.view = FlowView(self.scene, self)
         self.setFocusProxy(self.view)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -77,7 +77,7 @@ class FlowEditor(QWidget):
 
     def select_all(self) -> None:
         """Select every agent."""
-        self._select(self._scene.agents, self._scene.current)
+        self._select(self.scene.agents, self.scene.current)
 
     def select_none(self) -> None:
         """Select no agent: the inspector shows the flow itself."""
@@ -85,26 +85,26 @@ class FlowEditor(QWidget):
 
     def select_next(self, step: int = 1) -> None:
         """Select the next (1) or previous (-1) agent along the flow and show it."""
-        name = self._scene.next_agent(step)
+        name = self.scene.next_agent(step)
         if name is not None:
             self._select({name}, name)
-            self.view.reveal(self._scene.agents[name].card_rect())
+            self.view.reveal(self.scene.agents[name].card_rect())
 
     def reveal(self, name: str) -> None:
         """Select an agent and bring it into view."""
-        if name in self._scene.agents:
+        if name in self.scene.agents:
             self._select({name}, name)
-            self.view.reveal(self._scene.agents[name].card_rect())
+            self.view.reveal(self.scene.agents[name].card_rect())
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def fit_all(self) -> None:
         """Show the whole flow."""
-        self.view.fit(self._scene.extent())
+        self.view.fit(self.scene.extent())
 
     def fit_selection(self) -> None:
         """Show the selected agents, or the whole flow when there are none."""
-        self.view.fit(self._scene.extent_of(self._selected) if self._selected else self._scene.extent())
+        self.view.fit(self.scene.extent_of(self._selected) if self._selected else self.scene.extent())
 
     def zoom_in(self) -> None:
         """Show the flow larger."""
@@ -120,7 +120,7 @@ class FlowEditor(QWidget):
 
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Mark the agents that have faults."""
-        self._scene.show_problems(problems)
+        self.scene.show_problems(problems)
 
     def show_first_run(self, text: str | None) -> None:
         """Offer the first run, saying what will answer; None takes the offer away."""
@@ -150,13 +150,18 @@ class FlowEditor(QWidget):
         self._overlay.plan(set(names))
         self._show_figures()
 
+    @property
+    def is_animating(self) -> bool:
+        """Whether something moves on the canvas."""
+        return self._frames.isActive()
+
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _build_floating(self) -> None:
         # Not children of the viewport: scrolling a viewport moves its children along.
         canvas = self.view
         self._zoom_bar = ZoomBar(self.view, canvas)
-        self._minimap = Minimap(self.view, self._scene, canvas)
+        self.minimap = Minimap(self.view, self.scene, canvas)
         self._first_run = FirstRunCard(canvas)
         self._first_run.hide()
         self._empty = EmptyPlace(canvas)
@@ -170,7 +175,7 @@ class FlowEditor(QWidget):
         self.view.next_wanted.connect(self.select_next)
         self.view.hover_changed.connect(self._hover)
         self.view.view_changed.connect(self._follow_view)
-        self._scene.extent_changed.connect(self._follow_extent)
+        self.scene.extent_changed.connect(self._follow_extent)
         self._zoom_bar.fit.clicked.connect(self.fit_all)
         self._first_run.run_requested.connect(self.run_requested)
         self._empty.sample_requested.connect(self.sample_requested)
@@ -185,16 +190,16 @@ class FlowEditor(QWidget):
     def _spec_changed(self, before: FlowSpec, after: FlowSpec) -> None:
         renamed = _renamed(before, after)
         selected = [renamed.get(name, name) for name in self._selected]
-        current = renamed.get(self._scene.current, self._scene.current)
+        current = renamed.get(self.scene.current, self.scene.current)
         self._overlay.rename(renamed)
-        self._scene.set_spec(after)
+        self.scene.set_spec(after)
         self._select(selected, current)
         self._follow_view()
 
     def _select(self, names: Iterable[str], current: str) -> None:
         wanted = set(names)
-        selected = tuple(name for name in self._scene.agents if name in wanted)
-        self._scene.set_selection(selected, current if current in self._scene.agents else "")
+        selected = tuple(name for name in self.scene.agents if name in wanted)
+        self.scene.set_selection(selected, current if current in self.scene.agents else "")
         if selected != self._selected:
             self._selected = selected
             self.selection_changed.emit(selected)
@@ -209,7 +214,7 @@ class FlowEditor(QWidget):
     def _describe(self) -> None:
         """Tell screen readers what is shown and selected."""
         self.view.setAccessibleName(self.tr("Flow {name}").format(name=self.document.title))
-        count = len(self._scene.agents)
+        count = len(self.scene.agents)
         chosen = ", ".join(self._selected[:5]) or self.tr("none")
         if len(self._selected) > 5:
             chosen = self.tr("{names} and {count} more").format(names=chosen, count=len(self._selected) - 5)
@@ -217,14 +222,14 @@ class FlowEditor(QWidget):
         self.view.setAccessibleDescription(description)
 
     def _show_figures(self) -> None:
-        self._scene.show_run_changes()
-        self._minimap.redraw()
+        self.scene.show_run_changes()
+        self.minimap.redraw()
         if not self._overlay.is_active:
             self._figures.stop()
         self._set_frames()
 
     def _show_frame(self) -> None:
-        self._scene.animate(monotonic())
+        self.scene.animate(monotonic())
 
     def _set_frames(self) -> None:
         """Animate only while something runs, can be seen, and motion is welcome."""
@@ -240,7 +245,7 @@ class FlowEditor(QWidget):
             self._hover_wait.start()
 
     def _show_tip(self) -> None:
-        item = self._scene.agents.get(self._hovered)
+        item = self.scene.agents.get(self._hovered)
         run = self._overlay.agent(self._hovered)
         if item is None or not run.output:
             return
@@ -257,18 +262,18 @@ class FlowEditor(QWidget):
 
     def _follow_view(self) -> None:
         self._tip.hide()
-        extent, visible = self._scene.extent(), self.view.visible_area()
-        self._scene.lay(visible)
-        self._empty.setVisible(not self._scene.agents)
-        self._zoom_bar.setVisible(bool(self._scene.agents))
+        extent, visible = self.scene.extent(), self.view.visible_area()
+        self.scene.lay(visible)
+        self._empty.setVisible(not self.scene.agents)
+        self._zoom_bar.setVisible(bool(self.scene.agents))
         shown = not extent.isEmpty() and not visible.contains(extent)
-        self._minimap.setVisible(shown)
+        self.minimap.setVisible(shown)
         if shown:
-            self._minimap.update()
+            self.minimap.update()
 
     def _follow_extent(self) -> None:
         self._arrange()
-        self._minimap.redraw()
+        self.minimap.redraw()
         self._follow_view()
 
     def _arrange(self) -> None:
@@ -276,10 +281,8 @@ class FlowEditor(QWidget):
         room, margin = self.view.viewport().rect(), theme.px(10)
         self._zoom_bar.adjustSize()
         self._zoom_bar.move(margin, room.height() - self._zoom_bar.height() - margin)
-        self._minimap.fit_size()
-        self._minimap.move(
-            room.width() - self._minimap.width() - margin, room.height() - self._minimap.height() - margin
-        )
+        self.minimap.fit_size()
+        self.minimap.move(room.width() - self.minimap.width() - margin, room.height() - self.minimap.height() - margin)
         self._empty.setGeometry(room)
         beside = self._zoom_bar.width() + 2 * margin
         width = min(theme.px(670), max(room.width() - 2 * beside, theme.px(320)), room.width())
@@ -310,9 +313,9 @@ class FlowEditor(QWidget):
         self._set_frames()
 
     def _open(self) -> None:
-        start = self._scene.agents.get(self.document.spec.start) or next(iter(self._scene.agents.values()), None)
+        start = self.scene.agents.get(self.document.spec.start) or next(iter(self.scene.agents.values()), None)
         if start is not None:
-            self.view.open_on(self._scene.extent(), start.card_rect())
+            self.view.open_on(self.scene.extent(), start.card_rect())
         self._arrange()
         self._follow_view()
 
