@@ -297,7 +297,7 @@ class ChatReader:
             self._direct = None
         elif self._phase is Phase.ANSWERING:
             self._direct = None if self._tags else answer.content
-        else:
+        elif self._phase is Phase.THINKING:
             self._direct = answer.reasoning
 
     def _joined(self, channel: str, text: str) -> str:
