@@ -178,9 +178,10 @@ class FlowView(QGraphicsView):
             self._travel = None
 
     def _theme_changed(self) -> None:
-        center = self.mapToScene(self.viewport().rect().center())
-        self._set_zoom(self._zoom)
-        self.centerOn(center)
+        if self.transform().m11() != self._zoom * theme.zoom:
+            center = self.mapToScene(self.viewport().rect().center())
+            self._set_zoom(self._zoom)
+            self.centerOn(center)
         self.viewport().update()
 
     # -- background -------------------------------------------------------------------------------------------------
