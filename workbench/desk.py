@@ -171,8 +171,6 @@ class Desk(QObject):
         """Open the flows, and get the embedded model ready."""
         self.documents.start(documents)
         self.window.show_tabs()
-        if self.documents.current is not None:
-            self.documents.current.editor.setFocus()
         if self.engine.server.find_model() is not None:
             self.tasks.start(self.engine.server.ensure())
 

@@ -147,6 +147,7 @@ class Documents(QObject):
         self.tab_added.emit(tab)
         self._window.add_tab(tab.editor, tab.inspector, tab.panel, document.title)
         self._title_changed(tab)
+        tab.editor.setFocus()
         for problem in loaded.problems:
             self.banner_made.emit(Banner("warn", str(problem)))
         return tab
