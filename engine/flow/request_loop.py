@@ -207,6 +207,8 @@ class RequestLoop:
             context.trace = context.trace.add(Kind.FINISH, finish)
         if used.cached:
             await self._send(CacheHit(time=time(), **asking.place))
+        if completion.skipped_chunks:
+            await self._send(Warned(time=time(), message=_skipped_text(completion.skipped_chunks), **asking.place))
         await self._finished(asking, attempt, completion)
 
     async def _finished(self, asking: Asking, attempt: int, completion: Completion) -> None:
@@ -283,3 +285,8 @@ def _partial(stream: Stream | None, exc: BaseException, content: Sequence[str], 
     return replace(
         arrived, content=text, reasoning=thinking, finish_reason=FinishReason.ERROR, tool_calls=(), no_answer=False
     )
+
+
+def _skipped_text(count: int) -> str:
+    events = "1 event of the answer was" if count == 1 else f"{count} events of the answer were"
+    return f"{events} malformed and passed over: words may be missing."

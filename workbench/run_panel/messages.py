@@ -85,7 +85,7 @@ def step_message(step: Step, now: float) -> Message | None:
 
 
 def run_message(model: RunModel) -> Message | None:
-    """Why a run ended that no branch tells about."""
+    """Why a run ended that no branch tells about, else what it warned of."""
     if model.running:
         return None
     if not model.failed_branches():
@@ -94,6 +94,9 @@ def run_message(model: RunModel) -> Message | None:
                 return error_message(result.error, result.error_agent)
     if model.reason:
         return Message(kind="warn", title=model.reason, retry=True)
+    if model.warnings:
+        first, *others = dict.fromkeys(model.warnings)
+        return Message(kind="warn", title=first, details="\n".join(others))
     return None
 
 

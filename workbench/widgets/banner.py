@@ -39,7 +39,8 @@ class Banner(QFrame):
         super().__init__(parent)
         self._kind = kind
         self._icon_name = icon or ICONS.get(kind, "info")
-        self._copied = "\n".join(part for part in (title, text, details) if part)
+        self.copied = "\n".join(part for part in (title, text, details) if part)
+        """All it says, for the clipboard."""
         self.setObjectName("banner")
         self.setAccessibleName(title)
         self.setAccessibleDescription(text)
@@ -76,7 +77,7 @@ class Banner(QFrame):
             tool.setToolTip(name)
             tool.setAccessibleName(f"{name} this message")
             layout.addWidget(tool, 0, Qt.AlignmentFlag.AlignTop)
-        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._copied))
+        self._copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.copied))
         self._close.clicked.connect(self._leave)
         theme.changed.connect(self._restyle)
         self._restyle()
