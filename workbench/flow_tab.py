@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine import Engine, EngineError, build_flow, check_flow, flow_text, inputs_context
 from engine.errors import FlowInvalid, Problem
 from engine.events import AnyEvent, RunFinished
+from workbench.charts.live_chart import LiveChart
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_document import FlowDocument
 from workbench.designer.inspector import Inspector
@@ -34,6 +35,7 @@ class FlowTab(QObject):
         self.editor = FlowEditor(document)
         self.inspector = Inspector(self.editor, engine)
         self.panel = RunPanel()
+        self.panel.add_page(self.tr("Chart"), LiveChart(self.panel))
         self.runs = RunController(engine, self)
         self.progress = RunProgress()
         self.run_started_at = 0.0
