@@ -70,6 +70,8 @@ class FakeServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
+        self.connections = 0
+        """How many were made so far."""
 
     @property
     def url(self) -> str:
@@ -103,6 +105,7 @@ class FakeServer:
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        self.connections += 1
         self._tasks.add(task)
         try:
             start: bytes | None = b""

@@ -1,0 +1,252 @@
+"""The life of a stream: cancelling, queueing, phases, models found by asking, empty answers, thinking, statistics."""
+
+import asyncio
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from engine.completion import Chunk, FinishReason, Phase
+from engine.errors import ProfileError
+from engine.profile import ModelProfile
+from engine.statistics import CostProvenance, Prices
+from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of
+from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event
+
+STALLED = Answer(pieces=[delta("first")], framing="chunked", end="stall")
+
+
+async def test_phases_come_in_order() -> None:
+    pieces = [delta(reasoning_content="hmm"), delta("so"), delta(reasoning_content="late"), delta(finish="stop"), DONE]
+    with FakeServer(Answer(pieces=pieces)) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.phases == [Phase.CONNECTING, Phase.READING_PROMPT, Phase.THINKING, Phase.ANSWERING]
+    assert outcome.reasoning == "hmmlate"
+
+
+async def test_reading_the_prompt_is_told_before_the_answer_begins() -> None:
+    with FakeServer(Answer(raw=None, pieces=[], end="stall", headers={})) as server:
+        async with requests() as sender, stream_of(sender, profile_for(server.url)) as stream:
+            chunks = aiter(stream)
+            assert await anext(chunks) == Chunk(phase=Phase.CONNECTING)
+            assert await anext(chunks) == Chunk(phase=Phase.READING_PROMPT)
+
+
+@pytest.mark.parametrize("answer", [STALLED, Answer(pieces=[], end="stall")], ids=["while reading", "before the text"])
+async def test_cancelling_closes_the_socket_at_once(answer: Answer) -> None:
+    with FakeServer(answer) as server:
+        async with requests() as sender:
+            seen = asyncio.Event()
+
+            async def consume() -> None:
+                async with stream_of(sender, profile_for(server.url)) as stream:
+                    async for chunk in stream:
+                        if chunk.content or chunk.phase is Phase.READING_PROMPT:
+                            seen.set()
+
+            task = asyncio.create_task(consume())
+            async with asyncio.timeout(10):
+                await seen.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await asyncio.to_thread(server.hung_up.wait, 10)
+        assert len(server.requests) <= 1
+
+
+async def test_leaving_early_keeps_what_came_and_its_cost() -> None:
+    with FakeServer(Answer(pieces=[delta("one two "), delta("three")], framing="chunked", end="stall")) as server:
+        async with requests() as sender:
+            async with stream_of(sender, profile_for(server.url)) as stream:
+                async for chunk in stream:
+                    if chunk.content == "three":
+                        break
+            assert await asyncio.to_thread(server.hung_up.wait, 10)
+    assert stream.so_far.content == "one two three"
+    assert stream.so_far.statistics.out_tokens == 3
+    assert stream.so_far.statistics.estimated
+    with pytest.raises(RuntimeError, match="not exhausted"):
+        _ = stream.completion
+
+
+async def test_no_task_is_left_behind() -> None:
+    before = asyncio.all_tasks()
+    with FakeServer(STALLED) as server:
+        async with requests() as sender:
+            for _ in range(5):
+                async with stream_of(sender, profile_for(server.url)) as stream:
+                    await anext(aiter(stream))
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_connection_is_used_again() -> None:
+    peers = set()
+
+    def answer(request: Received) -> Answer:
+        peers.add(request.headers["host"])
+        return chat("ok")
+
+    with FakeServer(answer) as server:
+        async with requests() as sender:
+            for _ in range(3):
+                async with stream_of(sender, profile_for(server.url)) as stream:
+                    assert "".join([chunk.content async for chunk in stream]) == "ok"
+                await asyncio.sleep(0)
+        assert server.connections == 1
+
+
+async def test_the_limit_of_an_endpoint_lets_in_by_order_of_arrival() -> None:
+    order: list[str] = []
+
+    def answer(request: Received) -> Answer:
+        order.append(request.json()["messages"][0]["content"])
+        return chat("ok")
+
+    with FakeServer(answer) as server:
+        profile = profile_for(server.url, max_concurrent=1)
+        async with requests() as sender:
+            queued: list[int] = []
+
+            async def one(number: int) -> None:
+                async with stream_of(sender, profile, f"prompt {number}") as stream:
+                    phases = [chunk.phase async for chunk in stream if chunk.phase]
+                queued.extend([number] * phases.count(Phase.QUEUED))
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(5):
+                    group.create_task(one(number))
+    assert order == [f"prompt {number}" for number in range(5)]
+    assert sorted(queued) == [1, 2, 3, 4]
+
+
+async def test_one_who_stops_waiting_does_not_hold_the_others() -> None:
+    with FakeServer(STALLED, chat("ok")) as server:
+        profile = profile_for(server.url, max_concurrent=1)
+        async with requests() as sender:
+            async with stream_of(sender, profile) as first:
+                async for chunk in first:
+                    if chunk.content:
+                        break
+
+                async def wait() -> str:
+                    async with stream_of(sender, profile) as stream:
+                        return "".join([chunk.content async for chunk in stream])
+
+                second, third = asyncio.create_task(wait()), asyncio.create_task(wait())
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                second.cancel()
+            assert await third == "ok"
+            assert second.cancelled()
+
+
+async def test_an_empty_model_name_is_asked_for_once() -> None:
+    listed = Answer(headers=JSON, pieces=[b'{"data":[{"id":" "},{"id":"first"},{"id":"second"}]}'], framing="length")
+    with FakeServer(chat("ok"), get=listed) as server:
+        async with requests() as sender:
+            for _ in range(2):
+                async with stream_of(sender, profile_for(server.url, model="")) as stream:
+                    async for _chunk in stream:
+                        pass
+    assert [request.path for request in server.gets] == ["/v1/models"]
+    assert server.gets[0].headers["authorization"] == "Bearer secret-key-0123"
+    assert [body["model"] for body in bodies(server.requests)] == ["first", "first"]
+
+
+async def test_a_failed_listing_is_not_remembered() -> None:
+    with FakeServer(chat("ok")) as server:
+        async with requests() as sender:
+            for _ in range(2):
+                async with stream_of(sender, profile_for(server.url, model="")) as stream:
+                    async for _chunk in stream:
+                        pass
+    assert len(server.gets) == 2
+    assert [body["model"] for body in bodies(server.requests)] == ["", ""]
+
+
+EMPTY = Answer(
+    pieces=[delta(finish="stop"), event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}), DONE]
+)
+
+
+async def test_an_empty_answer_is_asked_for_once_more_and_paid_for() -> None:
+    with FakeServer(EMPTY, chat("text", usage=(5, 2))) as server:
+        profile = replace(profile_for(server.url), prices=Prices(input=Decimal("0.01"), output=Decimal("0.1")))
+        outcome = await ask(profile)
+    assert outcome.done.content == "text"
+    assert outcome.done.statistics.requests == 2
+    assert outcome.done.statistics.in_tokens == 10
+    assert outcome.done.statistics.cost == Decimal("0.40")
+    assert outcome.done.statistics.provenance is CostProvenance.MEASURED
+
+
+async def test_an_answer_that_stays_empty_is_marked() -> None:
+    with FakeServer(EMPTY) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.no_answer
+    assert outcome.done.statistics.requests == 2
+    assert len(server.requests) == 2
+
+
+async def test_reasoning_alone_is_no_answer_but_is_not_repeated() -> None:
+    with FakeServer(Answer(pieces=[delta(reasoning_content="hmm"), delta(finish="length"), DONE])) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.no_answer
+    assert outcome.done.finish_reason is FinishReason.TOKEN_LIMIT_REACHED
+    assert outcome.done.statistics.reasoning_out_tokens == 1
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "fingerprint", "options", "split"),
+    [
+        ({"Server": "llama.cpp"}, None, {}, True),
+        ({}, "fp_ollama", {}, True),
+        ({}, "b6543-0a1b2c3d", {}, True),
+        ({}, "fp_other", {}, False),
+        ({}, None, {}, False),
+        ({}, None, {"think_tags": "on"}, True),
+        ({"Server": "llama.cpp"}, None, {"think_tags": "off"}, False),
+    ],
+)
+async def test_who_leaves_thinking_tags_in_the_text(
+    headers: dict[str, str], fingerprint: str | None, options: dict[str, str], split: bool
+) -> None:
+    first = json.loads(delta("<think>a</think>b")[6:]) | {"system_fingerprint": fingerprint}
+    answer = Answer(
+        headers={"Content-Type": "text/event-stream", **headers}, pieces=[event(first), delta(finish="stop"), DONE]
+    )
+    with FakeServer(answer) as server:
+        outcome = await ask(profile_for(server.url, **options))
+    wanted = ("a", "b") if split else ("", "<think>a</think>b")
+    assert (outcome.done.reasoning, outcome.done.content) == wanted
+
+
+async def test_time_to_the_first_token_is_part_of_the_duration() -> None:
+    with FakeServer(Answer(pieces=[0.05, delta("a"), 0.05, delta("b", finish="stop"), DONE])) as server:
+        outcome = await ask(profile_for(server.url))
+    used = outcome.done.statistics
+    assert used.first_token is not None
+    assert 0.04 <= used.first_token <= used.duration - 0.04
+
+
+async def test_halves_of_a_character_in_two_events_are_joined() -> None:
+    pieces = [
+        b'data: {"choices":[{"delta":{"content":"x\\ud83d"}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"\\ude00y"}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":"\\u0000z\\ude00"}, "finish_reason":"stop"}]}\n\n',
+        DONE,
+    ]
+    with FakeServer(Answer(pieces=pieces)) as server:
+        outcome = await ask(profile_for(server.url))
+    assert outcome.done.content == "x\U0001f600y\ufffd\x00z\ufffd"
+    assert outcome.text == outcome.done.content
+
+
+async def test_a_provider_of_a_later_version() -> None:
+    profile = ModelProfile(name="tested", category="M", provider="OLLAMA", url="http://127.0.0.1:1")
+    async with requests() as sender:
+        with pytest.raises(ProfileError, match="cannot talk to OLLAMA yet"):
+            stream_of(sender, profile)
