@@ -459,3 +459,13 @@ def test_what_floats_stays_in_its_corner_while_the_canvas_scrolls(opened: Opened
         editor.view.horizontalScrollBar().setValue(editor.view.horizontalScrollBar().value() + 40)
         QApplication.processEvents()
     assert editor.minimap.pos() == before
+
+
+def test_hovering_tells_what_is_wrong_in_full(opened: Opened, qtbot: QtBot) -> None:
+    editor = opened(chain("A", "B"))
+    message = "The route to Nowhere leads to no agent; the flow has A and B."
+    editor.show_problems([Problem(severity="error", message=message, agent="B")])
+    QTest.mouseMove(editor.view.viewport(), middle(editor, "B"))
+    qtbot.waitUntil(lambda: message in [one.text() for one in editor.findChildren(QLabel) if one.isVisible()])
+    QTest.mouseMove(editor.view.viewport(), QPoint(4, 4))
+    assert message not in [one.text() for one in editor.findChildren(QLabel) if one.isVisible()]

@@ -181,6 +181,7 @@ class FirstRunCard(FloatingPanel):
         words.setSpacing(6)
         for label in (self._title, self._text, self._keys):
             words.addWidget(label)
+        words.insertSpacing(2, 4)
         row = QHBoxLayout(self)
         row.addWidget(self._icon, 0, Qt.AlignmentFlag.AlignTop)
         row.addLayout(words, 1)
@@ -249,7 +250,7 @@ class EmptyPlace(QWidget):
 
 
 class OutputTip(FloatingPanel):
-    """The beginning of an agent's last output, below its card."""
+    """The beginning of an agent's last output, or what is wrong with it, below its card."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -266,12 +267,14 @@ class OutputTip(FloatingPanel):
         column.addWidget(self._line)
         self.hide()
 
-    def show_at(self, place: QPointF, head: str, text: str) -> None:
-        """Show head and one line, centred below a point and within the canvas."""
+    def show_at(self, place: QPointF, head: str, text: str, *, whole: bool = False) -> None:
+        """Show head and text, cut to one line unless `whole`, centred below a point and within the canvas."""
         self._head.setFont(theme.font(11))
         self._line.setFont(theme.font(12))
         self._head.setText(head)
-        self._line.setText(elided(text, _TIP_WIDTH, 12))
+        self._line.setWordWrap(whole)
+        self._line.setFixedWidth(theme.px(_TIP_WIDTH))
+        self._line.setText(text if whole else elided(text, _TIP_WIDTH, 12))
         self.adjustSize()
         room = self._canvas.rect()
         x = min(max(4, round(place.x() - self.width() / 2)), max(4, room.width() - self.width() - 4))

@@ -8,13 +8,13 @@ from PySide6.QtGui import QHideEvent, QPixmapCache, QShowEvent, QUndoStack
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.errors import Problem
-from engine.events import AnyEvent
+from engine.events import AnyEvent, ChunkReceived, RunStarted
 from engine.flow.flow_spec import FlowSpec
 from workbench.designer.canvas_controls import EmptyPlace, FirstRunCard, Minimap, OutputTip, ZoomBar
 from workbench.designer.commands import EditFlow
 from workbench.designer.edits import move_agents
 from workbench.designer.flow_document import FlowDocument
-from workbench.designer.run_overlay import RunOverlay
+from workbench.designer.run_overlay import CardState, RunOverlay
 from workbench.designer.scene import FlowScene
 from workbench.designer.view import FlowView
 from workbench.text_format import visible_text
@@ -133,9 +133,11 @@ class FlowEditor(QWidget):
 
     def apply_event(self, event: AnyEvent) -> None:
         """Show what an event changes, at the next tick."""
-        if self._first_run.isVisibleTo(self):
-            self.show_first_run(None)
         self._overlay.apply(event)
+        if isinstance(event, ChunkReceived):
+            return  # thousands a second: the running timer shows them
+        if isinstance(event, RunStarted):
+            self.show_first_run(None)
         if not self._figures.isActive():
             self._figures.start()
         self._set_frames()
@@ -246,15 +248,23 @@ class FlowEditor(QWidget):
 
     def _show_tip(self) -> None:
         item = self.scene.agents.get(self._hovered)
-        run = self._overlay.agent(self._hovered)
-        if item is None or not run.output:
+        if item is None:
             return
-        head = self.tr("Last output")
-        if run.output_branch:
-            head = f"{head}, {run.output_branch}"
+        run, problem = self._overlay.agent(self._hovered), self.scene.problem(self._hovered)
+        whole = True
+        if run.reason and run.state in (CardState.FAILED, CardState.WARNING):
+            head, text = self.tr("Failed") if run.failures else self.tr("Warning"), run.reason
+        elif problem is not None:
+            head = self.tr("Error") if problem.severity == "error" else self.tr("Warning")
+            text = problem.message
+        elif run.output:
+            head = ", ".join(part for part in (self.tr("Last output"), run.output_branch) if part)
+            text, whole = run.output, False
+        else:
+            return
         card = item.card_rect()
-        below = self.view.mapFromScene(card.center().x(), card.bottom())
-        self._tip.show_at(QPointF(below), head, visible_text(run.output))
+        below = self.view.mapFromScene(card.center().x(), card.bottom() + 2.0)
+        self._tip.show_at(QPointF(below), head, visible_text(text), whole=whole)
 
     def _theme_changed(self) -> None:
         self._set_frames()

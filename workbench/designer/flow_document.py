@@ -4,11 +4,12 @@ import hashlib
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import LoadedFlow, Problem, StorageError, flow_text, save_flow
+from engine import EngineError, LoadedFlow, Problem, StorageError, flow_text, save_flow
 from engine.flow.flow_spec import FlowSpec
 from engine.recovery_files import RecoveryFiles
 
@@ -18,6 +19,9 @@ QUIET_MS = 1500
 """Unsaved changes are kept this long after the last edit (reliability R26: within 2 s) …"""
 BUSY_SECONDS = 10.0
 """… and at most this often while the editing goes on."""
+
+_keeper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recovery")
+"""Writes recovery files: waiting for a slow disk must not hold the window. Its thread starts with the first file."""
 
 
 class ChangedOnDisk(StorageError):
@@ -37,7 +41,9 @@ class FlowDocument(QObject):
     """The list of faults became another."""
 
     recovery_failed = Signal(object)
-    """Unsaved changes cannot be kept; the StorageError. Told once until it works again."""
+    """Unsaved changes cannot be kept; the EngineError. Told once until it works again."""
+    _kept = Signal(object)
+    """The keeper's thread is done; the exception or None."""
 
     def __init__(
         self,
@@ -71,7 +77,9 @@ class FlowDocument(QObject):
         self._recovery_works = True
         self._keep_timer = QTimer(self)
         self._keep_timer.setSingleShot(True)
-        self._keep_timer.timeout.connect(self._keep)
+        self._keep_timer.timeout.connect(self._start_keeping)
+        self._keeping: Future[None] | None = None
+        self._kept.connect(self._keeping_ended)
         self._problems: tuple[Problem, ...] = ()
         self._was_modified = False
 
@@ -147,13 +155,20 @@ class FlowDocument(QObject):
 
     def close(self) -> None:
         """Keep what is unsaved at once; the document is about to go."""
-        if self._keep_timer.isActive():
-            self._keep()
+        unkept = self._keep_timer.isActive()
+        self._keep_timer.stop()
+        self._await_keeper()
+        if unkept and self._recovery is not None and self.is_modified:
+            try:
+                self._keep(self._recovery, self._spec)
+            except EngineError as error:
+                logger.warning("%s", error)
 
     def discard_recovery(self) -> None:
         """Forget what was kept of unsaved changes."""
         self._keep_timer.stop()
         if self._recovery is not None:
+            self._await_keeper()
             try:
                 self._recovery.discard(self._kept_name)
             except StorageError as error:
@@ -175,19 +190,28 @@ class FlowDocument(QObject):
         left = BUSY_SECONDS - (time.monotonic() - self._kept_at)
         self._keep_timer.start(max(0, min(QUIET_MS, round(left * 1000))))
 
-    def _keep(self) -> None:
-        self._keep_timer.stop()
+    def _start_keeping(self) -> None:
         if self._recovery is None or not self.is_modified:
             return
+        self._keeping = _keeper.submit(self._keep, self._recovery, self._spec)
+        self._keeping.add_done_callback(lambda done: self._kept.emit(done.exception()))
+
+    def _keep(self, recovery: RecoveryFiles, spec: FlowSpec) -> None:
         path = str(self._path) if self._path else ""
-        try:
-            self._recovery.keep(self._kept_name, flow_text(self._spec), path=path, base_digest=self._digest)
-        except StorageError as error:
-            if self._recovery_works:
-                self.recovery_failed.emit(error)
-            self._recovery_works = False
-        else:
-            self._recovery_works = True
+        recovery.keep(self._kept_name, flow_text(spec), path=path, base_digest=self._digest)
+
+    def _await_keeper(self) -> None:
+        """Let a write under way end first: what comes next must be the last word."""
+        if self._keeping is not None:
+            self._keeping.exception()
+            self._keeping = None
+
+    def _keeping_ended(self, error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, EngineError):
+            logger.error("unsaved changes could not be kept", exc_info=error)
+        elif error is not None and self._recovery_works:
+            self.recovery_failed.emit(error)
+        self._recovery_works = error is None
 
     def replace(self, spec: FlowSpec) -> None:
         """Set the flow; only commands call this."""

@@ -38,7 +38,7 @@ class FlowScene(QGraphicsScene):
         self._selection: frozenset[str] = frozenset()
         self._current = ""
         self._level = Level.FULL
-        self._problems: Mapping[str, str] = {}
+        self._problems: Mapping[str, Problem] = {}
         self._grid = CardGrid()
         self._guides: list[QGraphicsLineItem] = []
         self._extent: QRectF | None = None
@@ -71,6 +71,10 @@ class FlowScene(QGraphicsScene):
     def level(self) -> Level:
         """The level of detail shown."""
         return self._level
+
+    def problem(self, name: str) -> Problem | None:
+        """The gravest fault of an agent."""
+        return self._problems.get(name)
 
     def links_of(self, name: str) -> Sequence[LinkPicture]:
         """The links that start or end at an agent."""
@@ -190,7 +194,7 @@ class FlowScene(QGraphicsScene):
         """Put what is not of the file back onto new items."""
         for name, item in self._agents.items():
             if name in self._problems:
-                item.set_problem(self._problems[name])
+                item.set_problem(self._problems[name].severity)
             if name in self._selection or name == self._current:
                 item.set_marks(selected=name in self._selection, current=name == self._current)
         for name in self._overlay.agents:
@@ -277,14 +281,17 @@ class FlowScene(QGraphicsScene):
 
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Mark agents that have faults; an error outweighs warnings."""
-        marks: dict[str, str] = {}
+        marks: dict[str, Problem] = {}
         for problem in problems:
-            if problem.agent and marks.get(problem.agent) != "error":
-                marks[problem.agent] = problem.severity
+            known = marks.get(problem.agent)
+            if problem.agent and (known is None or (known.severity, problem.severity) == ("warning", "error")):
+                marks[problem.agent] = problem
         for name in self._problems.keys() | marks.keys():
             if name in self._agents:
-                self._agents[name].set_problem(marks.get(name, ""))
+                self._agents[name].set_problem(marks[name].severity if name in marks else "")
         self._problems = marks
+        if self._level is Level.BOXES:
+            self._rebuild_overview()
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
