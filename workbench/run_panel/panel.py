@@ -181,7 +181,7 @@ class RunPanel(QWidget):
         self.model.run_started.connect(self._show_title)
         self.model.step_started.connect(self._step_started)
         self.model.branch_started.connect(self._branch_started)
-        self.model.branch_changed.connect(self.tree.rows.branch_changed)
+        self.model.branch_changed.connect(self.tree.figures_changed)
         self.model.branch_changed.connect(self._branch_changed)
         self.model.attempt_started.connect(self._attempt_started)
         self.model.text_arrived.connect(self.flusher.wake)
@@ -305,7 +305,7 @@ class RunPanel(QWidget):
     def _run_finished(self) -> None:
         self._stopping = False
         self._timer.stop()
-        self.tree.rows.figures_changed()
+        self.tree.figures_changed()
         self.flusher.wake()
         self._show_current()
         self._show_caption()
@@ -314,7 +314,7 @@ class RunPanel(QWidget):
     def _refresh(self) -> None:
         if not self.isVisible():
             return
-        self.tree.rows.figures_changed()
+        self.tree.figures_changed()
         self._refresh_pages()
 
     def _refresh_pages(self) -> None:

@@ -89,6 +89,8 @@ class RunModel(QObject):
         self._agents: dict[str, Statistics] = {}
         self._last_time = 0.0
         self._fresh: set[tuple[int, str]] = set()
+        self._streaming: dict[tuple[int, str, int], Attempt] = {}
+        """Attempts by place, for the chunks, which are many."""
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
@@ -251,7 +253,10 @@ class RunModel(QObject):
         self.branch_changed.emit(event.step, event.branch)
 
     def _add_text(self, event: ChunkReceived) -> None:
-        attempt = self._attempt(event, event.attempt)
+        attempt = self._streaming.get((event.step, event.branch, event.attempt))
+        if attempt is None:
+            attempt = self._attempt(event, event.attempt)
+            self._streaming[event.step, event.branch, event.attempt] = attempt
         if event.reasoning:
             attempt.reasoning.append(event.reasoning)
         if event.content:
@@ -373,6 +378,8 @@ class RunModel(QObject):
 def _outcome(event: CompletionFinished, cached: bool) -> State:
     if event.finish_reason is FinishReason.ERROR:
         return State.FAILED
+    if event.finish_reason is FinishReason.STOPPED:
+        return State.STOPPED
     if event.no_answer:
         return State.NO_ANSWER
     if event.finish_reason is FinishReason.TOKEN_LIMIT_REACHED:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from PySide6.QtCore import QAbstractItemModel, QCoreApplication, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractItemModel, QCoreApplication, QModelIndex, QObject, QPersistentModelIndex, QSize, Qt
 from PySide6.QtGui import QColor, QFont
 
 from engine.events import Statistics
@@ -39,6 +39,11 @@ class Row:
     waiting: str = ""
     """Name of an agent that has not begun."""
     rows: list["Row"] = field(default_factory=list)
+
+    @property
+    def depth(self) -> int:
+        """1 for an execution, one more for each line above."""
+        return 1 if self.parent is None or self.parent.parent is None else self.parent.depth + 1
 
     @property
     def only_branch(self) -> Branch | None:
@@ -95,6 +100,8 @@ class RunRows(QAbstractItemModel):
         self._root = Row(None)
         self._steps: dict[int, Row] = {}
         self._branches: dict[tuple[int, str], Row] = {}
+        theme.changed.connect(self._read_theme)
+        self._read_theme()
         run.run_started.connect(self.reset)
         run.step_started.connect(self._add_step)
         run.branch_started.connect(self._add_branch)
@@ -165,6 +172,11 @@ class RunRows(QAbstractItemModel):
         number = row.number if row.waiting == "" else self._root.rows.index(row)
         return self.createIndex(number, column, row)
 
+    @property
+    def branch_count(self) -> int:
+        """Branches with a line."""
+        return len(self._branches)
+
     def step_row(self, number: int) -> Row | None:
         """The line of an execution."""
         return self._steps.get(number)
@@ -206,20 +218,23 @@ class RunRows(QAbstractItemModel):
         row = self.row_of(index)
         column = index.column()
         if role == Qt.ItemDataRole.DisplayRole:
-            return self._text(row, column)
+            return self.text(row, column)
         if role == Qt.ItemDataRole.TextAlignmentRole and column:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role == Qt.ItemDataRole.ForegroundRole:
-            return self._color(row, column)
+            return self.color(row, column)
         if role == Qt.ItemDataRole.FontRole:
-            return self._font(row, column)
+            return self.font(row, column)
+        if role == Qt.ItemDataRole.SizeHintRole:
+            return QSize(theme.px(60), theme.px(24))
         if role == Qt.ItemDataRole.ToolTipRole and column == Column.STEP:
             return plain_tip(f"{row.name}: {state_word(row.state)}")
         if role == Qt.ItemDataRole.AccessibleTextRole and column == Column.STEP:
             return f"{visible_text(row.name)}, {state_word(row.state)}"
         return None
 
-    def _text(self, row: Row, column: int) -> str:
+    def text(self, row: Row, column: int) -> str:
+        """Text of a cell."""
         if column == Column.STEP:
             return visible_text(row.name)
         if row.waiting:
@@ -229,41 +244,20 @@ class RunRows(QAbstractItemModel):
             return _time_text(row, now)
         return _tokens_text(row) if column == Column.TOKENS else _cost_text(row)
 
-    @staticmethod
-    def _color(row: Row, column: int) -> QColor:
+    def color(self, row: Row, column: int) -> QColor:
+        """Colour of a cell."""
         if row.waiting or row.state is State.QUEUED:
-            return theme.color("muted")
-        if column == Column.STEP:
-            return theme.color("text2" if row.attempt is not None else "text")
-        return theme.color("text2")
+            return self._colors["muted"]
+        return self._colors["text" if column == Column.STEP and row.attempt is None else "text2"]
+
+    def _read_theme(self) -> None:
+        self._colors = {token: theme.color(token) for token in ("text", "text2", "muted")}
 
     @staticmethod
-    def _font(row: Row, column: int) -> QFont:
+    def font(row: Row, column: int) -> QFont:
+        """Font of a cell: bold while its agent runs."""
         running = row.step is not None and row.state is State.RUNNING
         return theme.font(13 if column == Column.STEP else 12, 600 if running and column == Column.STEP else 400)
-
-    def figures_changed(self) -> None:
-        """The figures of running lines have moved on."""
-        for row in self._steps.values():
-            if row.state is State.RUNNING:
-                self._tell(row)
-                for child in row.rows:
-                    if child.state is State.RUNNING:
-                        self._tell(child)
-
-    def branch_changed(self, number: int, path: str) -> None:
-        """A branch changed its state: its line, its attempts and its execution's."""
-        row = self._branches.get((number, path))
-        if row is not None:
-            self._tell(row)
-            if row.rows:
-                self.dataChanged.emit(self.index_of(row.rows[0]), self.index_of(row.rows[-1], Column.COST))
-        step = self._steps.get(number)
-        if step is not None and step is not row:
-            self._tell(step)
-
-    def _tell(self, row: Row) -> None:
-        self.dataChanged.emit(self.index_of(row), self.index_of(row, Column.COST))
 
 
 def _time_text(row: Row, now: float) -> str:

@@ -1,11 +1,10 @@
 """The tree of a run."""
 
-from PySide6.QtCore import QModelIndex, QObject, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPalette, QResizeEvent
+from PySide6.QtCore import QModelIndex, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QColor, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
-    QStyledItemDelegate,
     QStyleOptionViewItem,
     QTreeView,
     QWidget,
@@ -16,44 +15,13 @@ from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_rows import Column, Index, Row, RunRows
 from workbench.theme import theme
 
-
-class _RowDelegate(QStyledItemDelegate):
-    """Paints rows of 24 px with the state's icon before the name; selection is the view's."""
-
-    def __init__(self, rows: RunRows, parent: QObject) -> None:
-        super().__init__(parent)
-        self._rows = rows
-
-    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        """One row."""
-        return QSize(theme.px(60), theme.px(24))
-
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw icon and text."""
-        row = self._rows.row_of(index)
-        rect = option.rect
-        font = self._rows.data(index, Qt.ItemDataRole.FontRole)
-        color = self._rows.data(index, Qt.ItemDataRole.ForegroundRole)
-        painter.save()
-        painter.setFont(font if isinstance(font, QFont) else theme.font(13))
-        painter.setPen(color if isinstance(color, QColor) else theme.color("text"))
-        text = str(self._rows.data(index))
-        gap = theme.px(6)
-        if index.column() == Column.STEP:
-            size = theme.px(14)
-            icon, token = state_look(row.state, row.warned)
-            if row.waiting:
-                icon, token = "pending", "muted"
-            place = QRect(rect.left() + theme.px(2), rect.center().y() - size // 2 + 1, size, size)
-            paint_state_icon(painter, icon, place.toRectF(), token)
-            area = rect.adjusted(size + theme.px(2) + gap, 0, -gap, 0)
-            align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-        else:
-            area = rect.adjusted(0, 0, -gap, 0)
-            align = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
-        painter.drawText(area, int(align | Qt.TextFlag.TextSingleLine), shown)
-        painter.restore()
+SAMPLES = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.COST: "~$0.00888"}
+"""The widest figures that must fit."""
+MANY_ROWS = 12
+REPAINT_FEW, REPAINT_FULL = 60, 300
+"""Milliseconds from a change to its repaint, with few and with more than `MANY_ROWS` rows."""
+LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine)
+RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine)
 
 
 class RunTree(QTreeView):
@@ -65,16 +33,15 @@ class RunTree(QTreeView):
     def __init__(self, run: RunModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.rows = RunRows(run, self)
+        self._repaint = QTimer(self)
+        self._repaint.setSingleShot(True)
+        self._repaint.timeout.connect(self.viewport().update)
         self.setModel(self.rows)
-        self.setItemDelegate(_RowDelegate(self.rows, self))
         self.setUniformRowHeights(True)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        palette = self.palette()
-        palette.setColor(QPalette.ColorRole.Highlight, Qt.GlobalColor.transparent)  # drawRow fills the selected row
-        self.setPalette(palette)
         self.setAccessibleName(self.tr("Steps of the run"))
         header = self.header()
         header.setStretchLastSection(False)
@@ -106,9 +73,8 @@ class RunTree(QTreeView):
         self.header().setFont(theme.font(11))
         self.header().setFixedHeight(theme.px(26))
         metrics = QFontMetrics(theme.font(12))
-        samples = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.COST: "~$0.00888"}
         widths = {}
-        for column, sample in samples.items():
+        for column, sample in SAMPLES.items():
             widths[column] = metrics.horizontalAdvance(sample) + theme.px(10)
             self.setColumnWidth(column, widths[column])
         free = self.viewport().width() - theme.px(160) - widths[Column.TIME]
@@ -121,15 +87,50 @@ class RunTree(QTreeView):
         super().resizeEvent(event)
         self._resize_columns()
 
+    def figures_changed(self) -> None:
+        """States or figures have moved on: repaint soon, a full view less often, since every row costs."""
+        if not self._repaint.isActive():
+            full = self.rows.rowCount() + self.rows.branch_count > MANY_ROWS
+            self._repaint.start(REPAINT_FULL if full else REPAINT_FEW)
+
     def drawRow(self, painter: QPainter, options: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Fill the whole selected row, with a bar at its left edge when the tree has the focus."""
+        """Paint one row by hand: with many branches the delegate's way takes several times as long."""
+        row = self.rows.row_of(index)
         rect = options.rect
+        top, height = rect.top(), rect.height()
         if self.selectionModel().isRowSelected(index.row(), index.parent()):
             focused = self.hasFocus()
-            painter.fillRect(0, rect.top(), self.viewport().width(), rect.height(), _selected(focused))
+            painter.fillRect(0, top, self.viewport().width(), height, _selected(focused))
             if focused:
-                painter.fillRect(0, rect.top(), theme.px(2), rect.height(), theme.color("accent"))
-        super().drawRow(painter, options, index)
+                painter.fillRect(0, top, theme.px(2), height, theme.color("accent"))
+        indent = self.indentation() * row.depth
+        if row.rows:
+            self.drawBranches(painter, QRect(0, top, indent, height), index)
+        gap = theme.px(6)
+        for column in Column:
+            if self.isColumnHidden(column):
+                continue
+            left, width = self.columnViewportPosition(column), self.columnWidth(column)
+            text = self.rows.text(row, column)
+            painter.setFont(self.rows.font(row, column))
+            painter.setPen(self.rows.color(row, column))
+            if column == Column.STEP:
+                left, width = left + indent, width - indent
+                taken = self._paint_icon(painter, row, left, top, height)
+                area = QRect(left + taken, top, width - taken - gap, height)
+                painter.drawText(area, LEFT, _elided(text, painter, area.width()))
+            else:
+                area = QRect(left, top, width - gap, height)
+                fits = len(text) <= len(SAMPLES[column])
+                painter.drawText(area, RIGHT, text if fits else _elided(text, painter, area.width()))
+
+    @staticmethod
+    def _paint_icon(painter: QPainter, row: Row, left: int, top: int, height: int) -> int:
+        size = theme.px(14)
+        icon, token = ("pending", "muted") if row.waiting else state_look(row.state, row.warned)
+        place = QRectF(left + theme.px(2), top + (height - size) // 2, size, size)
+        paint_state_icon(painter, icon, place, token)
+        return size + theme.px(8)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take the row under the mouse."""
@@ -143,6 +144,10 @@ class RunTree(QTreeView):
         super().keyPressEvent(event)
         if self.currentIndex() != before:
             self.row_chosen.emit()
+
+
+def _elided(text: str, painter: QPainter, width: int) -> str:
+    return painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, width)
 
 
 def _selected(focused: bool) -> QColor:

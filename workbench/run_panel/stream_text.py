@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 
-from PySide6.QtCore import QObject, QRectF, QTimer, Signal
+from PySide6.QtCore import QObject, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
@@ -30,6 +30,8 @@ FLUSH_MILLISECONDS = 33
 FLUSH_SECONDS = 0.008
 """Time one turn of the timer may take for all panes together."""
 FLUSH_CHARACTERS = 16_384
+PANES_A_TURN = 4
+"""Panes that show something in one turn; with more of them each is served less often, since every one is repainted."""
 MAX_BLOCKS = 5000
 RENDER_LIMIT = 60_000
 """Characters up to which an answer is rendered as Markdown."""
@@ -72,17 +74,17 @@ class PaneFlusher(QObject):
             self._timer.start()
 
     def flush(self) -> None:
-        """Let every pane show what is new, each turn beginning with another one, until the time is used up."""
+        """Let panes show what is new, in turn, until a few did or the time is used up."""
         deadline = time.perf_counter() + FLUSH_SECONDS
-        busy = False
+        served = 0
         count = len(self._panes)
-        for number in range(count):
-            busy = self._panes[(self._first + number) % count](deadline) or busy
-            if time.perf_counter() > deadline:
-                busy = True
-                self._first = (self._first + number + 1) % count
-                break
-        if busy:
+        for number in range(self._first, self._first + count):
+            if self._panes[number % count](deadline):
+                served += 1
+                if served >= PANES_A_TURN or time.perf_counter() > deadline:
+                    self._first = (number + 1) % count
+                    break
+        if served:
             self.flushed.emit()
         else:
             self._timer.stop()
@@ -121,6 +123,7 @@ class StreamText(QTextEdit):
         document.setDocumentMargin(theme.px(4))
         self.setDocument(document)
         self._cursor = QTextCursor(document)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # scrolling then moves pixels
         bar = self.verticalScrollBar()
         bar.valueChanged.connect(self._scrolled)
         bar.rangeChanged.connect(self._range_changed)
@@ -317,6 +320,9 @@ class StreamText(QTextEdit):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint the text, and a still caret at its end while it grows."""
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), theme.color("bg.field"))
+        painter.end()
         super().paintEvent(event)
         if self._live and self._read:
             place = self.cursorRect(self._cursor)
