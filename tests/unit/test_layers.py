@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 LONGEST = 500
 LONG_FOR_A_REASON = {
     "engine/flow/executor.py": "one walk over one state: its parts share lanes, gathering and limits",
-    "workbench/event_loop.py": "one loop: queue, timers, selector and nesting are of one class",
 }
 """Longer than `LONGEST` lines, and why."""
 
