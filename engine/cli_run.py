@@ -27,7 +27,7 @@ from engine.events import (
     event_json,
 )
 from engine.flow.flow_build import build_flow
-from engine.flow.flow_check import check_flow
+from engine.flow.flow_check import check_run
 from engine.flow.flow_file import LoadedFlow, flow_text
 from engine.flow.flow_inputs import inputs_context
 from engine.run_history import RecordedRun
@@ -54,7 +54,7 @@ async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, term
             profiles = profiles.with_profile(options.profile)
         for problem in loaded.problems:
             terminal.note(str(problem))
-        problems = check_flow(loaded.spec, profiles=profiles.names(), categories=profiles.categories())
+        problems = check_run(loaded.spec, profiles)
         errors = [problem for problem in problems if problem.severity == "error"]
         if errors:
             raise FlowInvalid("The flow cannot run.", problems=errors, hint="\n  ".join(str(error) for error in errors))

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, EngineError, build_flow, check_flow, flow_text, inputs_context
+from engine import Engine, EngineError, build_flow, flow_text, inputs_context
 from engine.errors import FlowInvalid, Problem
 from engine.events import AnyEvent, RunFinished
+from engine.flow.flow_check import check_run
 from workbench.charts.live_chart import LiveChart
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_document import FlowDocument
@@ -60,8 +61,7 @@ class FlowTab(QObject):
 
     def check(self) -> tuple[Problem, ...]:
         """Find what is wrong with the flow as it is now."""
-        profiles = self._engine.profiles
-        problems = tuple(check_flow(self.document.spec, profiles=profiles.names(), categories=profiles.categories()))
+        problems = tuple(check_run(self.document.spec, self._engine.profiles))
         self.document.set_problems(problems)
         self.editor.show_problems(problems)
         return problems

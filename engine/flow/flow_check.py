@@ -4,14 +4,16 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from engine.errors import Problem
+from engine.errors import Problem, ProfileError, ProfileInvalid
 from engine.flow.agent_check import Available, check_agent
 from engine.flow.expressions import PROVIDED
 from engine.flow.flow_inputs import default_values
 from engine.flow.flow_keys import KnownKeys, Use, agent_keys, handler_keys, known_keys, uses
 from engine.flow.flow_links import check_links
-from engine.flow.flow_spec import AgentSpec, FlowSpec
+from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec, ModelSpec
 from engine.flow.report import Report
+from engine.profile import Category
+from engine.profile_store import ProfileStore
 
 _MAX_SECONDS = 1.5
 """Computing time for looking through the texts of a flow."""
@@ -41,6 +43,29 @@ def check_flow(
     check_links(spec, report)
     _check_keys(spec, report)
     return report.problems
+
+
+def check_run(spec: FlowSpec, profiles: ProfileStore) -> list[Problem]:
+    """List the problems of a flow with the profiles that would answer; it can run when none is an `error`."""
+    problems = check_flow(spec, profiles=profiles.names(), categories=profiles.categories())
+    return problems + _unusable_profiles(spec, profiles)
+
+
+def _unusable_profiles(spec: FlowSpec, profiles: ProfileStore) -> list[Problem]:
+    """Agents whose profile has faults: found before the agents in front of them cost anything."""
+    problems = []
+    for index, agent in enumerate(spec.agents):
+        model = agent.model or ModelSpec(category="M")
+        if agent.type is AgentType.PROCESSING_ONLY or model.inline is not None:
+            continue
+        try:
+            profiles.resolve(model.profile or Category.named(model.category or "M"))
+        except ProfileInvalid as error:
+            text = f'"{agent.name}" cannot run. {error.message}'
+            problems.append(Problem(severity="error", message=text, path=f"$.agents[{index}].model", agent=agent.name))
+        except ProfileError:
+            continue  # there is no such profile: `check_flow` tells
+    return problems
 
 
 def _first_places(names: Iterable[str]) -> dict[str, int]:

@@ -237,9 +237,9 @@ def button(parent: QWidget, text: str) -> QAbstractButton:
 
 
 def focusable(root: QWidget) -> Iterator[QWidget]:
-    """All widgets inside that take the focus by keyboard."""
+    """All widgets inside that take the focus by keyboard; those of popups and dialogs aside."""
     for widget in root.findChildren(QWidget):
-        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.isEnabled():
+        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.window() is root.window():
             yield widget
 
 

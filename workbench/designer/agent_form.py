@@ -26,6 +26,7 @@ from workbench.designer.form_head import Head
 from workbench.text_format import cost_text, tokens_text
 from workbench.theme import theme
 from workbench.widgets.section import Section
+from workbench.widgets.tab_order import walk
 from workbench.widgets.template_edit import TemplateEdit
 
 TYPE_TEXTS: Mapping[AgentType, tuple[str, str, str]] = {
@@ -149,6 +150,12 @@ class AgentForm(QWidget):
         for section in (model, conversation, prompt, response, routes):
             layout.addWidget(section)
         layout.addStretch(1)
+        walk(
+            (
+                *(self.name, model.head, self.model, self.temperature, self.max_tokens, conversation.head, self.type),
+                *(prompt.head, self.system_prompt, self.template, response.head, routes.head),
+            )
+        )
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
@@ -219,9 +226,11 @@ class AgentForm(QWidget):
         }
         for key, field in (("temperature", self.temperature), ("maxTokens", self.max_tokens)):
             value = overrides.get(key)
-            if not field.hasFocus():
+            if not (field.hasFocus() and field.isModified()):
                 field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
-            field.setProperty("invalid", "false")
+            if field.property("invalid") == "true" and not field.isModified():
+                field.setProperty("invalid", "false")
+                field.style().polish(field)
             self._hints[key].setText(f"profile: {of_profile[key]}")
 
     # -- editing ----------------------------------------------------------------------------------------------------
@@ -281,6 +290,7 @@ class AgentForm(QWidget):
             return
         field.setProperty("invalid", "false")
         field.style().polish(field)
+        field.setModified(False)
         self._error.hide()
         model = agent.model or ModelSpec(category="M")
         overrides = {name: old for name, old in model.overrides.items() if name != key}
@@ -342,15 +352,15 @@ class AgentForm(QWidget):
 def override_value(key: str, text: str) -> int | float:
     """A typed override; raises ValueError with what is expected."""
     if key == "maxTokens":
-        if not text.isdecimal() or int(text) < 1:
-            raise ValueError(f"Max tokens: found “{text}”, expected a whole number above 0.")
+        if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+            raise ValueError(f"Max tokens: found “{text[:20]}”, expected a whole number from 1 to 999999999.")
         return int(text)
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value <= 2:
-        raise ValueError(f"Temperature: found “{text}”, expected a number from 0 to 2.")
+        raise ValueError(f"Temperature: found “{text[:20]}”, expected a number from 0 to 2.")
     return int(value) if value == int(value) else value
 
 

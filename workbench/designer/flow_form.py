@@ -10,6 +10,7 @@ from workbench.designer.edits import change_flow
 from workbench.designer.form_head import Head
 from workbench.widgets.input_fields import InputFields
 from workbench.widgets.section import Section
+from workbench.widgets.tab_order import walk
 from workbench.widgets.template_edit import TemplateEdit
 
 
@@ -20,7 +21,7 @@ class FlowForm(QWidget):
         super().__init__(parent)
         self._editor = editor
         self._head = Head(self)
-        about = Section("Flow", self)
+        self._about = about = Section("Flow", self)
         self.name = QLineEdit(self)
         self.name.setAccessibleName("Name of the flow")
         self.name.textEdited.connect(self._rename)
@@ -55,6 +56,12 @@ class FlowForm(QWidget):
             self.name.setText(spec.name)
         self.description.load(spec.description)
         self.fields.show_inputs(spec.inputs, self.values)
+        walk(
+            (
+                *(self._inputs.head, *self.fields.widgets()),
+                *(self._about.head, self.name, self.description, self._limits.head),
+            )
+        )
         self._inputs.set_note(str(len(spec.inputs)) if spec.inputs else "none")
         self._limits_text.setText(limits_text(spec))
 

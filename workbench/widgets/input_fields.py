@@ -88,6 +88,10 @@ class InputFields(QWidget):
         """Keys of required inputs without a value."""
         return missing_inputs(self._specs, self.texts())
 
+    def widgets(self) -> list[QWidget]:
+        """The fields that take the focus, in order."""
+        return [field.line if isinstance(field, FileField) else field for field in self._fields.values()]
+
     def focus_key(self, key: str) -> None:
         """Put the cursor into a field."""
         self._fields[key].setFocus()

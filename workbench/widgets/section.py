@@ -11,17 +11,18 @@ class Section(QWidget):
 
     def __init__(self, title: str, parent: QWidget | None = None, *, is_open: bool = True) -> None:
         super().__init__(parent)
-        self._head = QToolButton(self)
-        self._head.setText(title)
-        self._head.setCheckable(True)
-        self._head.setChecked(is_open)
-        self._head.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self._head.setAccessibleName(title)
+        self.head = QToolButton(self)
+        """Folds and unfolds the body."""
+        self.head.setText(title)
+        self.head.setCheckable(True)
+        self.head.setChecked(is_open)
+        self.head.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.head.setAccessibleName(title)
         self._note = QLabel(self)
         self._note.setProperty("role", "muted")
         head = QHBoxLayout()
         head.setContentsMargins(theme.px(4), 0, theme.px(12), 0)
-        head.addWidget(self._head)
+        head.addWidget(self.head)
         head.addWidget(self._note)
         head.addStretch(1)
         self.body = QVBoxLayout()
@@ -33,7 +34,7 @@ class Section(QWidget):
         layout.setSpacing(0)
         layout.addLayout(head)
         layout.addWidget(self._body)
-        self._head.toggled.connect(self._fold)
+        self.head.toggled.connect(self._fold)
         theme.changed.connect(self._restyle)
         self._restyle()
         self._fold(is_open)
@@ -44,14 +45,14 @@ class Section(QWidget):
 
     def _fold(self, is_open: bool) -> None:
         self._body.setVisible(is_open)
-        self._head.setIcon(theme.icon("chevron-down" if is_open else "chevron-right", 14, checked="text2"))
+        self.head.setIcon(theme.icon("chevron-down" if is_open else "chevron-right", 14, checked="text2"))
 
     def _restyle(self) -> None:
-        self._head.setFont(theme.font(13, 600))
-        self._head.setIconSize(QSize(theme.px(14), theme.px(14)))
+        self.head.setFont(theme.font(13, 600))
+        self.head.setIconSize(QSize(theme.px(14), theme.px(14)))
         self._note.setFont(theme.font(12))
         # A fold is no pressed button: its open state must not look like one.
-        self._head.setStyleSheet("QToolButton:checked { background: transparent; }")
+        self.head.setStyleSheet("QToolButton:checked { background: transparent; }")
         self.body.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(8))
         self.body.setSpacing(theme.px(6))
-        self._fold(self._head.isChecked())
+        self._fold(self.head.isChecked())

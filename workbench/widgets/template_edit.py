@@ -3,8 +3,16 @@
 import re
 from collections.abc import Collection
 
-from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QColor, QFocusEvent, QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from PySide6.QtCore import QEvent, QSize, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFocusEvent,
+    QKeyEvent,
+    QKeySequence,
+    QSyntaxHighlighter,
+    QTextCharFormat,
+    QTextDocument,
+)
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from workbench.theme import theme
@@ -92,6 +100,18 @@ class TemplateEdit(QPlainTextEdit):
     def minimumSizeHint(self) -> QSize:
         """The height is the hint: the form scrolls, not the field."""
         return QSize(theme.px(120), self.sizeHint().height())
+
+    def event(self, event: QEvent) -> bool:
+        """Leave undo and redo to the flow."""
+        undoing = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and any(event.matches(key) for key in undoing)
+        ):
+            event.ignore()
+            return False
+        return super().event(event)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         """Tell that a round of typing is over."""
