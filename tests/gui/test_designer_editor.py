@@ -341,6 +341,35 @@ def test_zoom_chooses_the_level_of_detail(opened: Opened) -> None:
     assert editor.view.zoom == pytest.approx(1.0)
 
 
+def drawn(editor: FlowEditor, area: QRectF) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Links of a grid that can be seen in an area, and those of them that are drawn for the level shown."""
+    seen, ready = set(), set()
+    for name in editor.scene.agents:
+        for link in editor.scene.links_of(name):
+            start, end = (
+                editor.scene.agents[link.source].out_port(link.index),
+                editor.scene.agents[link.target].in_port(),
+            )
+            if QRectF(start, end).normalized().adjusted(-1, -1, 1, 1).intersects(area):
+                seen.add((link.source, link.target))
+                if link.line is not None and link.level is editor.scene.level:
+                    ready.add((link.source, link.target))
+    return seen, ready
+
+
+def test_whatever_link_can_be_seen_is_drawn(opened: Opened) -> None:
+    editor = opened(grid(400))
+    editor.view.zoom_to(1.0)
+    for zoom in (1.0, 0.6, 0.4, 0.2, 0.45, 1.0):
+        for name in ("Agent0", "Agent210", "Agent399"):
+            editor.view.zoom_to(zoom)
+            editor.view.centerOn(editor.scene.agents[name])
+            if editor.scene.level is not Level.BOXES:
+                seen, ready = drawn(editor, editor.view.visible_area())
+                assert seen
+                assert seen == ready
+
+
 def test_agents_can_be_selected_and_moved_from_far_away(opened: Opened) -> None:
     editor = opened(grid(60))
     editor.view.zoom_to(0.2)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QGraphicsItem,
     QGraphicsPathItem,
     QGraphicsPolygonItem,
+    QGraphicsScene,
     QStyleOptionGraphicsItem,
     QWidget,
 )
@@ -76,6 +77,8 @@ _ARROW = QPolygonF(
     [QPointF(0.0, 0.0), QPointF(-ARROW_LENGTH, -ARROW_WIDTH / 2), QPointF(-ARROW_LENGTH, ARROW_WIDTH / 2)]
 )
 _NO_PEN = QPen(Qt.PenStyle.NoPen)
+_ORIGIN = QPointF()
+_AT_REST = LinkRun()
 
 
 def goes_back(start: QPointF, end: QPointF) -> bool:
@@ -126,41 +129,64 @@ def loop_top(start: QPointF, end: QPointF, top: float, cards: CardGrid) -> float
 
 
 class LinkPicture:
-    """One link: a path and an arrow that Qt paints alone, a pill when it has something to say, dots while it flows."""
+    """One link: a path and an arrow that Qt paints alone, a pill when it has something to say, dots while it flows.
 
-    def __init__(self, source: str, index: int, port: Port) -> None:
-        self.source, self.index, self.port = source, index, port
-        self.line = QGraphicsPathItem()
-        self.line.setZValue(_Z_LINK)
-        self.arrow = QGraphicsPolygonItem(_ARROW, self.line)
-        self.arrow.setPen(_NO_PEN)
+    The items are made by the first `draw`; until then a link is only known.
+    """
+
+    __slots__ = ("_end", "_pills_shown", "_run", "_start", "_top", "arrow", "dots", "index", "level", "line", "look",
+                 "pill", "port", "source", "target")  # fmt: skip
+
+    def __init__(self, source: str, index: int, port: Port, target: str) -> None:
+        self.source, self.index, self.port, self.target = source, index, port, target
+        self.line: QGraphicsPathItem | None = None
+        self.arrow: QGraphicsPolygonItem | None = None
         self.pill: PillItem | None = None
         self.dots: list[QGraphicsEllipseItem] = []
-        self.is_loop = False
         self.look = LinkLook.ROUTE
-        self._start = self._end = QPointF()
-        self._run = LinkRun()
-        self._pills_shown = True
         self.level: Level | None = None
-        """The level of detail whose ports it joins."""
+        """The level of detail whose ports it joins; None until it is drawn."""
+        self._start = self._end = _ORIGIN
+        self._top: float | None = None
+        self._run = _AT_REST
+        self._pills_shown = True
 
-    def items(self) -> list[QGraphicsItem]:
-        """What to take out of the scene."""
-        return [self.line] if self.pill is None else [self.line, self.pill]
+    @property
+    def is_loop(self) -> bool:
+        """Whether it passes over the top."""
+        return self._top is not None
 
-    def place(self, start: QPointF, end: QPointF, top: float | None) -> None:
+    def bounds(self) -> QRectF:
+        """What its line covers; empty before it is drawn."""
+        return self.line.path().boundingRect() if self.line is not None else QRectF()
+
+    def remove(self, scene: QGraphicsScene) -> None:
+        """Take it out of the scene."""
+        for part in (self.line, self.pill):
+            if part is not None:
+                scene.removeItem(part)
+
+    def draw(self, scene: QGraphicsScene, start: QPointF, end: QPointF, top: float | None) -> None:
         """Lead from port to port, over `top` if it goes back."""
-        self._start, self._end = start, end
-        self.is_loop = top is not None
+        changed = self.line is None or self.is_loop != (top is not None)
+        self._start, self._end, self._top = start, end, top
+        if self.line is None or self.arrow is None:
+            self.line = QGraphicsPathItem()
+            self.line.setZValue(_Z_LINK)
+            self.arrow = QGraphicsPolygonItem(_ARROW, self.line)
+            self.arrow.setPen(_NO_PEN)
+            scene.addItem(self.line)
         self.line.setPath(curve(start, end) if top is None else loop(start, end, top))
         self.arrow.setPos(end.x() - ARROW_GAP, end.y())
+        if changed:
+            self.refresh()
         self._place_pill()
 
     def straight(self, start: QPointF, end: QPointF) -> list[QLineF]:
         """The course in straight lines between two points, for views from far away."""
-        if not self.is_loop:
+        top = self._top
+        if top is None:
             return [QLineF(start, end)]
-        top = self.line.path().boundingRect().top()
         corners = (
             start,
             QPointF(start.x() + LOOP_LEG, start.y()),
@@ -184,17 +210,21 @@ class LinkPicture:
 
     def refresh(self) -> None:
         """Paint in the present look and colours."""
+        if self.line is None or self.arrow is None:
+            return
         self.look = self._present_look()
         color = theme.hex(self.look.color)
         self.line.setPen(_pen(self.look, color))
         self.arrow.setBrush(_brush(color))
         if self._run.flowing or self.dots:
-            self._set_dots(bool(self._run.flowing), color)
+            self._set_dots(self.line, bool(self._run.flowing), color)
         if self._run.count or self.port.is_feedback or self.pill is not None:
-            self._set_pill(*self._pill_text())
+            self._set_pill(self.line.scene(), *self._pill_text())
 
     def advance(self, phase: float) -> None:
         """Move the dots along; `phase` 0 to 1."""
+        if self.line is None:
+            return
         path = self.line.path()
         for index, dot in enumerate(self.dots):
             dot.setPos(path.pointAtPercent((phase + index / len(self.dots)) % 1.0))
@@ -221,31 +251,30 @@ class LinkPicture:
             return "check", f"{count}×" if count > 1 else "passed"
         return ("loop" if self.is_loop else ""), f"{count}×" if count > 1 else ""
 
-    def _set_pill(self, icon: str, text: str) -> None:
+    def _set_pill(self, scene: QGraphicsScene, icon: str, text: str) -> None:
         if not text:
             if self.pill is not None:
-                self.line.scene().removeItem(self.pill)
+                scene.removeItem(self.pill)
                 self.pill = None
             return
         if self.pill is None:
             self.pill = PillItem()
             self.pill.setVisible(self._pills_shown)
-            self.line.scene().addItem(self.pill)
+            scene.addItem(self.pill)
         self.pill.show_text(icon, text, self.look.color)
         self._place_pill()
 
     def _place_pill(self) -> None:
         if self.pill is None:
             return
-        if self.is_loop:
-            bounds = self.line.path().boundingRect()
-            self.pill.setPos(bounds.center().x(), bounds.top())
+        if self._top is not None:
+            self.pill.setPos((self._start.x() + self._end.x()) / 2, self._top)
             return
         middle = (self._start + self._end) / 2
         narrow = self._end.x() - self._start.x() < _NARROW_GAP
         self.pill.setPos(middle.x(), middle.y() - (_PILL_RISE if narrow else 0.0))
 
-    def _set_dots(self, flowing: bool, color: str) -> None:
+    def _set_dots(self, line: QGraphicsPathItem, flowing: bool, color: str) -> None:
         if not flowing:
             for dot in self.dots:
                 dot.scene().removeItem(dot)
@@ -253,7 +282,7 @@ class LinkPicture:
             return
         if not self.dots:
             for _ in range(2):
-                dot = QGraphicsEllipseItem(-_DOT_RADIUS, -_DOT_RADIUS, 2 * _DOT_RADIUS, 2 * _DOT_RADIUS, self.line)
+                dot = QGraphicsEllipseItem(-_DOT_RADIUS, -_DOT_RADIUS, 2 * _DOT_RADIUS, 2 * _DOT_RADIUS, line)
                 dot.setPen(_NO_PEN)
                 self.dots.append(dot)
             self.advance(0.25)

@@ -163,7 +163,8 @@ def spinner_place(content: CardContent, *, titles: bool) -> tuple[QPointF, float
 def _paint_body(painter: QPainter, rect: QRectF, content: CardContent, look: CardLook) -> None:
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(0, 0, 0, 69 if theme.dark else 18))
-    painter.drawRoundedRect(rect.translated(0.0, 2.0), RADIUS, RADIUS)
+    # Only its lower edge is seen, and filling what the card covers takes time.
+    painter.drawRoundedRect(QRectF(0.0, rect.bottom() - 18.0, rect.width(), 20.0), RADIUS, RADIUS)
     if content.fans_out:
         painter.setPen(QPen(theme.color("line.strong"), 1.0))
         painter.setBrush(theme.color("bg.card"))

@@ -7,6 +7,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import assert_never
 
+from engine.completion import FinishReason
 from engine.events import (
     AgentFinished,
     AgentStarted,
@@ -300,7 +301,7 @@ class RunOverlay:
             case CompletionFinished():
                 run.add(event.statistics)
                 run.streamed -= execution.characters.pop(event.branch, 0)
-                self._set_done(execution, event.branch, True)
+                self._set_done(execution, event.branch, event.finish_reason is not FinishReason.STOPPED)
                 if event.content.strip():
                     run.output = event.content.strip().splitlines()[0][:200]
                     run.output_branch = event.branch

@@ -13,13 +13,15 @@ from workbench.designer.card_grid import CardGrid
 from workbench.designer.items import AgentItem, OverviewItem
 from workbench.designer.level import Level
 from workbench.designer.links import LinkPicture, goes_back, loop_top
-from workbench.designer.placement import ROW, flow_order, placed
+from workbench.designer.placement import flow_order, placed
 from workbench.designer.run_overlay import LinkRun, RunOverlay
 from workbench.theme import theme
 
 ROOM = 20_000.0
 """Scene units around the flow into which the view can be moved."""
 _GUIDE_Z = 5.0
+_NEAR = 600.0
+"""Links up to this long, in scene units, are drawn only when one of their ends comes near the view."""
 
 
 class FlowScene(QGraphicsScene):
@@ -42,7 +44,9 @@ class FlowScene(QGraphicsScene):
         self._grid = CardGrid()
         self._guides: list[QGraphicsLineItem] = []
         self._extent: QRectF | None = None
-        self._unlaid = False
+        self._laid = QRectF()
+        """Where all links are drawn for the present level."""
+        self._flowing: set[LinkPicture] = set()
         self._overview = OverviewItem()
         self.overview = QGraphicsScene(self)
         """Shown instead of this scene from far away: hiding thousands of items would take longer than drawing them."""
@@ -88,7 +92,7 @@ class FlowScene(QGraphicsScene):
                 rect |= item.card_rect()
             for link in self._each_link():
                 if link.is_loop:
-                    rect |= link.line.path().boundingRect()
+                    rect |= link.bounds()
             self._extent = rect
         return self._extent
 
@@ -172,9 +176,9 @@ class FlowScene(QGraphicsScene):
         for item in self._agents.values():
             self.removeItem(item)
         for link in {id(link): link for links in self._links.values() for link in links}.values():
-            for part in link.items():
-                self.removeItem(part)
+            link.remove(self)
         self._agents, self._links, self._grid = {}, {}, CardGrid()
+        self._flowing.clear()
         places = placed(spec)
         for agent in spec.agents:
             if agent.name in self._agents:
@@ -186,7 +190,8 @@ class FlowScene(QGraphicsScene):
             self._agents[agent.name] = item
         for name in self._agents:
             self._add_links(name)
-        self._place_links(set(self._agents))
+        self._draw_far_links()
+        self._laid = QRectF()
         self._restore()
         self._settle()
 
@@ -199,8 +204,6 @@ class FlowScene(QGraphicsScene):
                 item.set_marks(selected=name in self._selection, current=name == self._current)
         for name in self._overlay.agents:
             self._show_agent(name)
-        for link in self._each_link():
-            link.refresh()
         self.show_link_runs()
 
     def _change(self, agent: AgentSpec) -> None:
@@ -212,50 +215,49 @@ class FlowScene(QGraphicsScene):
             for link in [link for link in self.links_of(agent.name) if link.source == agent.name]:
                 self._remove_link(link)
             self._add_links(agent.name)
-            for link in self.links_of(agent.name):
-                self._place_link(link)
-                link.refresh()
-            self.show_link_runs()
+            self.show_link_runs([agent.name])
 
     def _add_links(self, source: str) -> None:
         for index, port in enumerate(self._agents[source].content.ports):
             if port.target is None or port.target not in self._agents:
                 continue
-            link = LinkPicture(source, index, port)
-            self.addItem(link.line)
+            link = LinkPicture(source, index, port, port.target)
             link.show_pill(self._level is Level.FULL)
             self._links.setdefault(source, []).append(link)
             if port.target != source:
                 self._links.setdefault(port.target, []).append(link)
 
     def _remove_link(self, link: LinkPicture) -> None:
-        for part in link.items():
-            self.removeItem(part)
-        for name in {link.source, link.port.target}:
-            if name in self._links:
-                self._links[name].remove(link)
+        link.remove(self)
+        self._flowing.discard(link)
+        for name in {link.source, link.target}:
+            self._links[name].remove(link)
 
     def _place_links(self, names: set[str]) -> None:
-        """Lay the links of agents that came, moved or changed their height."""
+        """Draw the links of agents that moved or changed their height."""
         for name in names:
             self._grid.place(name, self._agents[name].resting_rect())
-        seen: set[int] = set()
-        for name in names:
-            for link in self._links.get(name, ()):
-                if id(link) not in seen:
-                    seen.add(id(link))
-                    self._place_link(link)
+        for link in {link for name in names for link in self._links.get(name, ())}:
+            self._draw_link(link)
 
-    def _place_link(self, link: LinkPicture) -> None:
-        source, target = self._agents[link.source], self._agents[link.port.target or ""]
+    def _draw_far_links(self) -> None:
+        """Draw the links that can be seen while both their ends are out of sight; `lay` draws the others."""
+        for name, item in self._agents.items():
+            self._grid.place(name, item.resting_rect())
+        places = {name: (item.x(), item.y()) for name, item in self._agents.items()}
+        for link in self._each_link():
+            (x, y), (to_x, to_y) = places[link.source], places[link.target]
+            if link.source == link.target or not 0.0 <= to_x - x <= _NEAR or abs(to_y - y) > _NEAR:
+                self._draw_link(link)
+
+    def _draw_link(self, link: LinkPicture) -> None:
+        source, target = self._agents[link.source], self._agents[link.target]
         start, end = source.out_port(link.index), target.in_port()
         top = None
         if source is target or goes_back(start, end):
             top = loop_top(start, end, min(source.y(), target.y()), self._grid)
-        was_loop, link.level = link.is_loop, self._level
-        link.place(start, end, top)
-        if was_loop is not link.is_loop:
-            link.refresh()
+        link.level = self._level
+        link.draw(self, start, end, top)
 
     def _settle(self) -> None:
         self._extent = None
@@ -307,19 +309,20 @@ class FlowScene(QGraphicsScene):
 
     def show_link_runs(self, sources: Iterable[str] | None = None) -> None:
         """Show on the links of some agents, or of all that ran, how many contexts went along."""
-        overlay = self._overlay
-        wanted = {source for source, _, _ in overlay.links} if sources is None else set(sources)
-        for name in wanted:
-            counts: dict[int, LinkRun] = {}
-            for (source, target, verdict), run in overlay.links.items():
-                index = self._port_index(name, target, verdict) if source == name else None
-                if index is not None:
-                    total = counts.setdefault(index, LinkRun())
-                    total.count += run.count
-                    total.flowing += run.flowing
+        wanted = None if sources is None else set(sources)
+        totals: dict[tuple[str, int], LinkRun] = {}
+        for (source, target, verdict), run in self._overlay.links.items():
+            index = self._port_index(source, target, verdict) if wanted is None or source in wanted else None
+            if index is not None:
+                total = totals.setdefault((source, index), LinkRun())
+                total.count += run.count
+                total.flowing += run.flowing
+        for name in {source for source, _ in totals} if wanted is None else wanted:
             for link in self.links_of(name):
                 if link.source == name:
-                    link.show_run(counts.get(link.index, LinkRun()))
+                    run = totals.get((name, link.index), LinkRun())
+                    link.show_run(run)
+                    (self._flowing.add if run.flowing else self._flowing.discard)(link)
 
     def animate(self, seconds: float) -> None:
         """Move what moves: spinners (1 s a turn), halos (1.6 s), dots (0.9 s along a link)."""
@@ -327,9 +330,8 @@ class FlowScene(QGraphicsScene):
         for name in self._overlay.running_agents():
             if name in self._agents:
                 self._agents[name].animate(seconds % 1.0, 0.35 + 0.65 * glow)
-        for link in self._each_link():
-            if link.dots:
-                link.advance((seconds / 0.9) % 1.0)
+        for link in self._flowing:
+            link.advance((seconds / 0.9) % 1.0)
 
     def _show_agent(self, name: str) -> None:
         item = self._agents.get(name)
@@ -360,17 +362,19 @@ class FlowScene(QGraphicsScene):
             item.set_level(level)
         for link in self._each_link():
             link.show_pill(level is Level.FULL)
-        self._unlaid = True
+        self._laid = QRectF()
 
     def lay(self, area: QRectF) -> None:
-        """Lead the links of the agents in view to the ports of the present level; the others wait until they are."""
-        if not self._unlaid or self._level is Level.BOXES:
+        """Draw the links that can be seen in an area, to the ports of the present level; others wait until they can."""
+        if self._level is Level.BOXES or self._laid.contains(area):
             return
-        in_view = [item for item in self.items(area.adjusted(-ROW, -ROW, ROW, ROW)) if isinstance(item, AgentItem)]
-        for item in in_view:
-            for link in self.links_of(item.name):
-                if link.level is not self._level:
-                    self._place_link(link)
+        self._laid = area.adjusted(-_NEAR, -_NEAR, _NEAR, _NEAR)
+        around = self._laid.adjusted(-_NEAR, -_NEAR, _NEAR, _NEAR)
+        for item in self.items(around, Qt.ItemSelectionMode.IntersectsItemBoundingRect):
+            if isinstance(item, AgentItem):
+                for link in self.links_of(item.name):
+                    if link.level is not self._level:
+                        self._draw_link(link)
 
     def refresh(self) -> None:
         """Paint everything in the present colours."""
@@ -383,7 +387,7 @@ class FlowScene(QGraphicsScene):
     def _rebuild_overview(self) -> None:
         lines: list[QLineF] = []
         for link in self._each_link():
-            source, target = self._agents[link.source], self._agents[link.port.target or ""]
+            source, target = self._agents[link.source], self._agents[link.target]
             start = QPointF(source.x() + CARD_WIDTH, source.y() + source.content.body_height / 2)
             end = QPointF(target.x(), target.y() + target.content.body_height / 2)
             lines += link.straight(start, end)
