@@ -26,7 +26,7 @@ from engine.history_rows import (
     clean,
     merge_chunks,
 )
-from tests.helpers.run_events import CALL_COST, run_events
+from tests.helpers.history_events import CALL_COST, run_events
 
 
 def begun(run_id: str = "r", **more: object) -> RunBegun:

@@ -24,7 +24,7 @@ from engine.history_rows import merge_chunks
 from engine.run_history import CostTotal, RunHistory
 from engine.sqlite_schema import HISTORY, open_for_writing
 from engine.statistics import CostProvenance
-from tests.helpers.run_events import CALL_COST, call_statistics, run_events, step_events
+from tests.helpers.history_events import CALL_COST, call_statistics, run_events, step_events
 
 START = 1_800_000_000.0
 ROOT = Path(__file__).parent.parent.parent
@@ -356,7 +356,7 @@ RECORDS = """
 import asyncio, sys
 from pathlib import Path
 from engine.run_history import RunHistory
-from tests.helpers.run_events import run_events
+from tests.helpers.history_events import run_events
 
 async def main():
     history = RunHistory(Path(sys.argv[1]))
