@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.clients.base import Capabilities
     from engine.completion import Chunk, Completer, Completion, FinishReason, Phase, Stream
     from engine.conversation import Conversation, Role, ToolCall, Turn
     from engine.embedded_server import EmbeddedServer, ServerState, ServerStatus
@@ -57,6 +58,7 @@ __all__ = [
     "Agent",
     "AgentSpec",
     "AgentType",
+    "Capabilities",
     "Category",
     "Chunk",
     "Completer",
@@ -121,6 +123,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "engine.clients.base": ("Capabilities",),
     "engine.completion": ("Chunk", "Completer", "Completion", "FinishReason", "Phase", "Stream"),
     "engine.conversation": ("Conversation", "Role", "ToolCall", "Turn"),
     "engine.embedded_server": ("EmbeddedServer", "ServerState", "ServerStatus"),

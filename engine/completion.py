@@ -21,6 +21,8 @@ class FinishReason(StrEnum):
     CONTENT_FILTERED = "CONTENT_FILTERED"
     TOOL_CALLS = "TOOL_CALLS"
     ERROR = "ERROR"
+    STOPPED = "STOPPED"
+    """It was cut off from here: the run was stopped, or its time was up."""
 
 
 class Phase(StrEnum):

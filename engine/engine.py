@@ -3,18 +3,18 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from engine.clients import client_for
-from engine.clients.base import ChatRequest
+from engine.clients.base import Capabilities, ChatRequest
 from engine.clients.llama_server import detokenize, tokenize
 from engine.clients.recovery import CompletionStream, Requests
 from engine.clients.transport import Transport
-from engine.completion import Chunk, Completion, Phase, Stream
+from engine.completion import Chunk, Completer, Completion, Phase, Stream
 from engine.conversation import Conversation
 from engine.embedded_server import EmbeddedServer, ServerState
 from engine.errors import EngineError, LocalModelError
@@ -23,10 +23,12 @@ from engine.flow.context import Context
 from engine.flow.event_buffer import EventBuffer
 from engine.flow.executor import Walk
 from engine.flow.flow import Flow, Limits
+from engine.flow.trace import EMPTY, Trace
 from engine.folders import Folders, data_folders
 from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.profile_store import ProfileStore
 from engine.run_history import RunHistory
+from engine.statistics import RequestStatistic
 from engine.tokenizers import TokenCount, Tokenizers
 
 logger = logging.getLogger(__name__)
@@ -84,16 +86,11 @@ class Engine:
 
     async def close(self) -> None:
         """Close connections, stop the embedded server, write what the history still holds."""
-        for part in (self._transport.aclose(), self.server.stop(), self._close_history()):
-            try:
-                await part
-            except (EngineError, OSError):
-                # The other parts must still be closed; the history tells its own faults.
-                logger.exception("Closing failed")
-
-    async def _close_history(self) -> None:
-        if self.history is not None:
-            await self.history.close()
+        async with AsyncExitStack() as parts:  # the last one is closed first, and each one whatever befalls the others
+            if self.history is not None:
+                parts.push_async_callback(_logged, self.history.close)
+            parts.push_async_callback(_logged, self.server.stop)
+            parts.push_async_callback(_logged, self._transport.aclose)
 
     @property
     def offline(self) -> bool:
@@ -140,13 +137,13 @@ class Engine:
         turns = Conversation.create("", conversation) if isinstance(conversation, str) else conversation
         request = ChatRequest.create(profile, turns, overrides)
         if request.profile.embedded:
-            async with EmbeddedStream(self, request) as embedded:
+            async with _EmbeddedStream(self.server, self._send, request) as embedded:
                 yield embedded
         else:
-            async with await self.send(request) as stream:
+            async with await self._send(request) as stream:
                 yield stream
 
-    async def send(self, request: ChatRequest) -> CompletionStream:
+    async def _send(self, request: ChatRequest) -> CompletionStream:
         """The stream of a request whose address is known; nothing is sent before it is iterated."""
         profile = request.profile
         await self._tokenizers.load(profile)
@@ -174,10 +171,14 @@ class Engine:
         """Count a text as the profile's model would; `approximate` when that is not known exactly."""
         return await self._tokenizers.count(self.resolve(profile), text)
 
+    async def capabilities(self, profile: ProfileRef) -> Capabilities:
+        """What can be asked of the profile's model, as far as the profile says."""
+        resolved = self.resolve(profile)
+        return client_for(resolved).capabilities(resolved)
+
     # -- flows --------------------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def run(
+    def run(
         self,
         flow: Flow,
         context: Context,
@@ -186,8 +187,8 @@ class Engine:
         limits: Limits | None = None,
         profiles: ProfileStore | None = None,
         flow_text: str = "",
-    ) -> AsyncIterator["Run"]:
-        """Run a flow; iterate the events, then read `contexts`. Leaving the block early stops the run.
+    ) -> "Run":
+        """Run a flow in an `async with`: iterate the events, then read `contexts`. Leaving the block early stops it.
 
         Args:
             start: the agent to begin with; missing = the flow's own.
@@ -197,40 +198,76 @@ class Engine:
 
         Raises FlowInvalid for a flow that cannot run. Errors of branches travel as events and stand on their contexts.
         """
-        run = Run(flow, context, _Completer(self, profiles or self.profiles), self.history, start, limits)
-        await run.begin(flow_text)
-        try:
-            yield run
-        finally:
-            await run.close()
+        completer = _Completer(self, profiles or self.profiles)
+        return Run(flow, context, completer, history=self.history, start=start, limits=limits, flow_text=flow_text)
 
 
 class Run:
-    """A run under way: iterate its events; they end when the run does."""
+    """A run, going on inside its `async with`: iterate its events; they end when the run does."""
 
     def __init__(
         self,
         flow: Flow,
         context: Context,
-        completer: "_Completer",
-        history: RunHistory | None,
-        start: str | None,
-        limits: Limits | None,
+        completer: Completer,
+        *,
+        history: RunHistory | None = None,
+        start: str | None = None,
+        limits: Limits | None = None,
+        flow_text: str = "",
     ) -> None:
         self.id = secrets.token_hex(6)
         self._flow = flow
+        self._flow_text = flow_text
         self._inputs = context.values_copy()
-        self._completer = completer
         self._history = history
         self._events = EventBuffer(EVENTS_AHEAD)
         self._walk = Walk(flow, context, completer, run_id=self.id, emit=self._emit, start=start, limits=limits)
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[list[Context]] | None = None
         self._finished: RunFinished | None = None
+
+    async def __aenter__(self) -> "Run":
+        try:
+            if self._history is not None:
+                # A disk that fails does not keep a run from happening; the history tells it by itself.
+                profiles = self._walk.known_profiles()
+                await self._history.begin(self.id, self._flow.name, self._flow_text, self._inputs, profiles)
+        except BaseException:
+            self._end()
+            raise
+        self._task = asyncio.create_task(self._walk.run())
+        # Not in the task itself: one that is cancelled before its first step runs nothing of its own.
+        self._task.add_done_callback(lambda _: self._end())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop if it still runs, and wait until all its connections are closed and its end is recorded."""
+        self._events.abandon()
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._end()
+        if (fault := self._fault()) is not None:
+            raise fault
 
     @property
     def contexts(self) -> list[Context]:
         """The contexts that ended, in branch order, then those with an error."""
         return self._walk.contexts
+
+    @property
+    def statistic(self) -> RequestStatistic:
+        """What the run has used so far."""
+        return self._walk.statistic
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the first of `contexts`, empty while there is none; each context has its own."""
+        contexts = self.contexts
+        return contexts[0].trace if contexts else EMPTY
 
     @property
     def finished(self) -> RunFinished | None:
@@ -245,33 +282,17 @@ class Run:
         if self._task is not None:
             self._task.cancel()
 
-    async def begin(self, flow_text: str) -> None:
-        """Record the run, then set it going."""
-        if self._history is not None:
-            # A disk that fails does not keep a run from happening; the history tells it by itself.
-            await self._history.begin(self.id, self._flow.name, flow_text, self._inputs, self._walk.known_profiles())
-        self._task = asyncio.create_task(self._work())
+    def _end(self) -> None:
+        """Make sure, as often as called, that there is one last event and nothing after it."""
+        if self._finished is None:
+            fault = self._fault()
+            self._emit(self._walk.finished("failed" if fault else "stopped", str(fault or "")))
+        self._events.close()
 
-    async def close(self) -> None:
-        """Stop if it still runs, and wait until all its connections are closed and its end is recorded."""
-        self._events.abandon()
+    def _fault(self) -> BaseException | None:
+        """What ended the walk although it should never raise."""
         task = self._task
-        if task is None:
-            return
-        if not task.done():
-            task.cancel()
-        await asyncio.wait([task])
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            raise fault
-
-    async def _work(self) -> None:
-        try:
-            await self._walk.run()
-        except asyncio.CancelledError:
-            # Not passed on: this task is the run's own, and whoever reads it gets a last event all the same.
-            self._emit(self._walk.finished("stopped"))
-        finally:
-            self._events.close()
+        return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
     def _emit(self, event: AnyEvent) -> Awaitable[None] | None:
         if isinstance(event, RunFinished):
@@ -279,6 +300,13 @@ class Run:
         if self._history is not None:
             self._history.record(event)
         return self._events.put(event)
+
+
+async def _logged(close: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await close()
+    except (EngineError, OSError):
+        logger.exception("Closing failed")
 
 
 class _Completer:
@@ -302,16 +330,22 @@ class _Completer:
         return self._engine.stream(self.resolve(profile), conversation, overrides=overrides, skip_cache=skip_cache)
 
 
-class EmbeddedStream:
+class _EmbeddedStream:
     """A completion of the embedded server, which is started first when it does not run."""
 
-    def __init__(self, engine: Engine, request: ChatRequest) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        server: EmbeddedServer,
+        send: Callable[[ChatRequest], Awaitable[CompletionStream]],
+        request: ChatRequest,
+    ) -> None:
+        self._server = server
+        self._send = send
         self._request = request
         self._inner: CompletionStream | None = None
         self._chunks = self._run()
 
-    async def __aenter__(self) -> "EmbeddedStream":
+    async def __aenter__(self) -> "_EmbeddedStream":
         return self
 
     async def __aexit__(
@@ -335,12 +369,11 @@ class EmbeddedStream:
         return Completion() if self._inner is None else self._inner.so_far
 
     async def _run(self) -> AsyncGenerator[Chunk, None]:
-        server = self._engine.server
-        if server.state != ServerState.READY:
+        if self._server.state is not ServerState.READY:
             yield Chunk(phase=Phase.LOADING_MODEL)
-        endpoint = await server.ensure()
+        endpoint = await self._server.ensure()
         profile = replace(self._request.profile, url=endpoint.url, api_key=endpoint.api_key)
-        async with await self._engine.send(replace(self._request, profile=profile)) as inner:
+        async with await self._send(replace(self._request, profile=profile)) as inner:
             self._inner = inner
             async for chunk in inner:
                 yield chunk

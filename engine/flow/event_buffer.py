@@ -6,9 +6,16 @@ event itself. Same promises: closing ends the reader's `async for`, a reader tha
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Generator
 
 from engine.events import AnyEvent
+
+
+class _Room(asyncio.Event):
+    """Awaitable itself: unlike a coroutine it may also be dropped by who cannot wait."""
+
+    def __await__(self) -> Generator[object, None, None]:
+        yield from self.wait().__await__()
 
 
 class EventBuffer:
@@ -18,12 +25,12 @@ class EventBuffer:
         self._size = size
         self._events: deque[AnyEvent] = deque()
         self._filled = asyncio.Event()
-        self._room = asyncio.Event()
+        self._room = _Room()
         self._closed = False
         self._abandoned = False
 
     def put(self, event: AnyEvent) -> Awaitable[None] | None:
-        """Add an event, always at once; what is returned, if anything, is awaited before the next. Fits `Emit`."""
+        """Add an event, always at once; who can wait awaits what is returned, if anything, before the next."""
         if self._abandoned:
             return None
         self._events.append(event)
@@ -32,10 +39,7 @@ class EventBuffer:
         if len(self._events) < self._size:
             return None
         self._room.clear()
-        return self._wait_for_room()
-
-    async def _wait_for_room(self) -> None:
-        await self._room.wait()
+        return self._room
 
     def close(self) -> None:
         """End the reader's loop once it has read what is left."""

@@ -90,7 +90,7 @@ class Walk:
         self._at: Counter[str] = Counter()
         """Live steps by agent name."""
         self._gathering = Gathering(flow)
-        self._began = 0.0
+        self._began = monotonic()
         self._deadline: float | None = None
 
     @property
@@ -98,6 +98,14 @@ class Walk:
         """The contexts that ended so far: depth-first in branch order, then those with an error in the same order."""
         ordered = [sorted(found, key=lambda item: item[0]) for found in (self._ended, self._failed)]
         return [context for found in ordered for _, context in found]
+
+    @property
+    def statistic(self) -> RequestStatistic:
+        """What this walk has used so far, of all branches."""
+        total = RequestStatistic(effective_seconds=monotonic() - self._began)
+        for statistic in self._requests.by_agent.values():
+            total.join(statistic)
+        return total
 
     async def run(self) -> list[Context]:
         """Walk until no branch is left; errors of branches are on their contexts.
@@ -135,9 +143,6 @@ class Walk:
         if not status:
             status = "budget" if limits else "failed" if errors else "finished"
             reason = str(limits[0]) if limits else reason
-        total = RequestStatistic(effective_seconds=monotonic() - self._began)
-        for statistic in self._requests.by_agent.values():
-            total.join(statistic)
         contexts = self.contexts
         good = [context for context in contexts if context.error is None]
         return RunFinished(
@@ -150,7 +155,7 @@ class Walk:
                 for key in self._flow.outputs
                 if any(key in context for context in good)
             },
-            statistics=Statistics.of_run(total),
+            statistics=Statistics.of_run(self.statistic),
             agents={name: Statistics.of_run(own) for name, own in self._requests.by_agent.items()},
             reason=reason,
         )

@@ -30,7 +30,8 @@ from engine.profile import ModelProfile
 from engine.statistics import RequestStatistic
 
 Emit = Callable[[AnyEvent], Awaitable[None] | None]
-"""Takes an event. Returns None when there was room for it, else an awaitable that ends when there is. Never raises."""
+"""Takes an event. Returns None when there was room for it, else an awaitable that ends when there is, which may be
+dropped. Never raises."""
 
 ATTEMPTS = 2
 MAX_PASSES = 10
@@ -178,8 +179,8 @@ class RequestLoop:
             if partial.content or partial.reasoning:
                 self._add(agent.name, context, partial)
                 handler.keep(partial, context)
-                if isinstance(exc, Exception):
-                    await self._finished(asking, attempt, partial)
+                # Nobody waits for room here: stopping a run does not depend on who reads its events.
+                self._emit(_finished(asking, attempt, partial))
             raise
 
     async def _progress(self, chunk: Chunk, place: Place, attempt: int) -> None:
@@ -209,24 +210,7 @@ class RequestLoop:
             await self._send(CacheHit(time=time(), **asking.place))
         if completion.skipped_chunks:
             await self._send(Warned(time=time(), message=_skipped_text(completion.skipped_chunks), **asking.place))
-        await self._finished(asking, attempt, completion)
-
-    async def _finished(self, asking: Asking, attempt: int, completion: Completion) -> None:
-        await self._send(
-            CompletionFinished(
-                time=time(),
-                attempt=attempt,
-                profile=completion.profile or asking.profile.name,
-                model=completion.model,
-                content=completion.content,
-                reasoning=completion.reasoning,
-                finish_reason=completion.finish_reason,
-                statistics=Statistics.of_call(completion.statistics),
-                no_answer=completion.no_answer,
-                finish_raw=completion.finish_raw,
-                **asking.place,
-            )
-        )
+        await self._send(_finished(asking, attempt, completion))
 
     def _add(self, agent: str, context: Context, completion: Completion) -> None:
         context.last = completion
@@ -264,6 +248,22 @@ def _prompt_ready(asking: Asking, conversation: Conversation, attempt: int) -> P
     )
 
 
+def _finished(asking: Asking, attempt: int, completion: Completion) -> CompletionFinished:
+    return CompletionFinished(
+        time=time(),
+        attempt=attempt,
+        profile=completion.profile or asking.profile.name,
+        model=completion.model,
+        content=completion.content,
+        reasoning=completion.reasoning,
+        finish_reason=completion.finish_reason,
+        statistics=Statistics.of_call(completion.statistics),
+        no_answer=completion.no_answer,
+        finish_raw=completion.finish_raw,
+        **asking.place,
+    )
+
+
 async def _handled(handler: Handler, completion: Completion, context: Context) -> HandlerResult:
     try:
         return await handler.handle(completion, context)
@@ -282,9 +282,8 @@ def _partial(stream: Stream | None, exc: BaseException, content: Sequence[str], 
     text, thinking = "".join(content) or arrived.content, "".join(reasoning) or arrived.reasoning
     if isinstance(exc, RequestError):
         text, thinking = text or exc.partial, thinking or exc.partial_reasoning
-    return replace(
-        arrived, content=text, reasoning=thinking, finish_reason=FinishReason.ERROR, tool_calls=(), no_answer=False
-    )
+    finish = FinishReason.ERROR if isinstance(exc, Exception) else FinishReason.STOPPED
+    return replace(arrived, content=text, reasoning=thinking, finish_reason=finish, tool_calls=(), no_answer=False)
 
 
 def _skipped_text(count: int) -> str:

@@ -75,6 +75,7 @@ def finish_text(attempt: Attempt) -> str:
         FinishReason.CONTENT_FILTERED: translate("StatisticsLine", "filtered"),
         FinishReason.TOOL_CALLS: translate("StatisticsLine", "tool calls"),
         FinishReason.ERROR: translate("StatisticsLine", "error"),
+        FinishReason.STOPPED: translate("StatisticsLine", "stopped"),
     }
     if attempt.finish_reason is None:
         return state_word(attempt.state).lower()
