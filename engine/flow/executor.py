@@ -36,15 +36,13 @@ from engine.flow.context import BranchError, Context, Skip, text_of
 from engine.flow.conversation_setup import FRESH, set_up, with_answer
 from engine.flow.flow import Flow, Limits
 from engine.flow.flow_spec import AgentType
-from engine.flow.gathering import Gathering, common_branch
+from engine.flow.gathering import Arrival, Gathering, common_branch
 from engine.flow.request_loop import Emit, Place, RequestLoop
 from engine.flow.steps import Lane, Position, Step
 from engine.flow.template import Parts, fill, literal, narrowed, split_count, split_keys
 from engine.flow.trace import Kind
 from engine.profile import Category, ModelProfile, ProfileRef
 from engine.statistics import RequestStatistic
-
-__all__ = ["Emit", "Walk"]
 
 log = logging.getLogger(__name__)
 
@@ -397,27 +395,33 @@ class Walk:
         """Start the gathering agents that no live branch can reach any more."""
         while (released := self._gathering.release(self._at)) is not None:
             agent, arrived = released
-            contexts = [arrival.context for arrival in arrived]
-            position, _, from_step = arrived[0]
-            steps = max(context.steps for context in contexts)
-            branch = common_branch([context.branch for context in contexts])
-            try:
-                merged = await self._settled(agent.merge(contexts.copy()))
-            except Exception as exc:
-                step = Step(agent, contexts[0], next(self._numbers), position)
-                await self._send(AgentStarted(time=time(), from_step=from_step, **self._place(step, contexts[0])))
-                for arrival in arrived:
-                    await self._fail(arrival.context, exc, step, arrival.position)
+            self._at[agent.name] += 1  # it lives while it merges: others may wait for what comes of it
+            await self._release(agent, arrived, lane)
+            self._at[agent.name] -= 1
+
+    async def _release(self, agent: Agent, arrived: list[Arrival], lane: Lane | None) -> None:
+        """Merge what arrived at a gathering agent and begin what that makes."""
+        contexts = [arrival.context for arrival in arrived]
+        position, _, from_step = arrived[0]
+        steps = max(context.steps for context in contexts)
+        branch = common_branch([context.branch for context in contexts])
+        try:
+            merged = await self._settled(agent.merge(contexts.copy()))
+        except Exception as exc:
+            step = Step(agent, contexts[0], next(self._numbers), position)
+            await self._send(AgentStarted(time=time(), from_step=from_step, **self._place(step, contexts[0])))
+            for arrival in arrived:
+                await self._fail(arrival.context, exc, step, arrival.position)
+            return
+        for index, context in enumerate(contexts if merged is None else merged):
+            place = position if merged is not None and len(merged) == 1 else (*position, index)
+            step = Step(agent, context, next(self._numbers), place)
+            if merged is None:
+                await self._begin(step, arrived[index].from_step, lane)
                 continue
-            for index, context in enumerate(contexts if merged is None else merged):
-                place = position if merged is not None and len(merged) == 1 else (*position, index)
-                step = Step(agent, context, next(self._numbers), place)
-                if merged is None:
-                    await self._begin(step, arrived[index].from_step, lane)
-                    continue
-                _join(context, len(contexts), len(merged), index, branch)
-                context.steps, context.split_index, context.split_count = steps, 1, 1
-                await self._begin(step, from_step, lane, (len(contexts), len(merged)))
+            _join(context, len(contexts), len(merged), index, branch)
+            context.steps, context.split_index, context.split_count = steps, 1, 1
+            await self._begin(step, from_step, lane, (len(contexts), len(merged)))
 
     # --- helpers ---
 

@@ -70,7 +70,7 @@ async def test_what_a_stopped_answer_cost_is_recorded(tmp_path: Path) -> None:
     history = RunHistory(tmp_path / "history.sqlite")
     async with running(ONE, [Reply(content="Hel", cost=Decimal("0.25"), gate=asyncio.Event())], history) as run:
         async for event in run:
-            if event.__class__.__name__ == "ChunkReceived":
+            if isinstance(event, ChunkReceived):
                 run.stop()
         assert run.finished is not None
         assert run.finished.statistics.cost == Decimal("0.25")

@@ -779,6 +779,30 @@ async def test_gathering_agents_in_a_row_wait_for_each_other() -> None:
     assert context.trace.text() == "⇉ 1/3, ○, F, 2↣1, ○, G1, 2↣1, ○, G2"
 
 
+async def test_a_gathering_agent_waits_for_one_that_is_still_merging() -> None:
+    merging = asyncio.Event()
+    left = asyncio.Event()
+
+    async def slow_merge(contexts: list[Context]) -> list[Context]:
+        merging.set()
+        await left.wait()
+        await asyncio.sleep(0)
+        return merge_contexts(["f"], contexts)
+
+    async def after_merging_began(context: Context) -> None:
+        await merging.wait()
+        asyncio.get_running_loop().call_soon(left.set)
+
+    agents = [
+        works("F", template="[[f]]", choose_next=lambda context: Next.to(context.text("f")), targets=["G1", "G2", "E"]),
+        works("E", after=after_merging_began),
+        works("G1", gather=True, merge=slow_merge, choose_next=to("G2"), targets=["G2"]),
+        gathers("G2"),
+    ]
+    run = await asyncio.wait_for(Run(agents, values={"f": ["G1", "G1", "G2", "E"]}).to_end(), 10)
+    assert [context["f"] for context in run.contexts] == [["G1", "G1", "G2"], ["E"]]
+
+
 async def test_gathering_agents_in_a_circle_do_not_hang() -> None:
     tries = iter(range(3))
     agents = [
