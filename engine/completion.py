@@ -1,6 +1,6 @@
 """Chunks as they stream, completions when they are whole, and the protocol the flow gets them through."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -94,6 +94,11 @@ class Stream(Protocol):
     @property
     def so_far(self) -> Completion:
         """What has arrived and what it cost, at any time: for a stream that failed or was left early."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a person should know although the answer came."""
         ...
 
 

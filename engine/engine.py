@@ -368,6 +368,11 @@ class _EmbeddedStream:
         """What has arrived, with the tokens it cost: for a stream that failed or was left early."""
         return Completion() if self._inner is None else self._inner.so_far
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What a person should know although the answer came."""
+        return () if self._inner is None else self._inner.warnings
+
     async def _run(self) -> AsyncGenerator[Chunk, None]:
         if self._server.state is not ServerState.READY:
             yield Chunk(phase=Phase.LOADING_MODEL)

@@ -173,6 +173,8 @@ class RequestLoop:
                             )
                             if (full := self._emit(event)) is not None:
                                 await full
+                for warning in stream.warnings:
+                    await self._send(Warned(time=time(), message=warning, **place))
                 return stream.completion
         except BaseException as exc:
             partial = _partial(stream, exc, content, reasoning)

@@ -32,6 +32,7 @@ class Reply:
     in_tokens: int = 10
     out_tokens: int = 5
     cached: bool = False
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,7 @@ class ScriptedStream:
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
+        self.warnings = reply.warnings
         self._completion: Completion | None = None
         self._arrived: list[Chunk] = []
 

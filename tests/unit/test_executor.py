@@ -703,6 +703,11 @@ async def test_cancelling_ends_all_branches_and_loses_no_event() -> None:
     assert last.agents["A"].requests == 5  # the one that ended, and four that had cost something
 
 
+async def test_what_a_client_warns_of_is_told() -> None:
+    run = await Run([asks("A")], [Reply(content="Fine.", warnings=["The server refuses top_p."])]).to_end()
+    assert [(event.agent, event.message) for event in run.of(Warned)] == [("A", "The server refuses top_p.")]
+
+
 # --- gathering ---
 
 
