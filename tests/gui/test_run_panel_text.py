@@ -8,9 +8,15 @@ from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from workbench.run_panel.markdown_text import ClosedDocument, render_markdown
+from workbench.run_panel.markdown_text import ClosedDocument, rendering
 from workbench.run_panel.run_state import StreamedText
 from workbench.run_panel.stream_text import MAX_BLOCKS, PaneFlusher, StreamText, View
+
+
+def render_markdown(document: ClosedDocument, text: str) -> None:
+    """Render to the end at once."""
+    for _ in rendering(document, text):
+        pass
 
 
 class Bench(QWidget):
@@ -197,7 +203,7 @@ def test_broken_json_stays_as_it_came(qtbot: QtBot, bench: Bench) -> None:
 )
 def test_pictures_are_never_loaded(qtbot: QtBot, markdown: str) -> None:
     document = ClosedDocument()
-    render_markdown(document, markdown, "text")
+    render_markdown(document, markdown)
     assert "\ufffc" not in document.toPlainText()
     assert any(part in document.toPlainText() for part in ("hostname", "x.png", "base64"))
 
@@ -211,7 +217,7 @@ def test_the_document_gives_a_blank_for_every_resource(qtbot: QtBot) -> None:
 
 def test_a_table_after_code_has_no_empty_cell(qtbot: QtBot) -> None:
     document = ClosedDocument()
-    render_markdown(document, "```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n", "text")
+    render_markdown(document, "```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
     assert document.toPlainText().split("\n") == ["x = 1", "a", "b", "1", "2", ""]
 
 
@@ -219,6 +225,6 @@ def test_rendering_long_text_is_fast_enough_not_to_be_felt(qtbot: QtBot) -> None
     """A generous bound: a quadratic renderer would take minutes."""
     document = ClosedDocument()
     started = time.perf_counter()
-    render_markdown(document, "Some **words** in a `line`.\n\n" * 2000, "text")
+    render_markdown(document, "Some **words** in a `line`.\n\n" * 2000)
     assert time.perf_counter() - started < 20
     assert document.blockCount() == 2000

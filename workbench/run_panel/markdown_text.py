@@ -1,5 +1,7 @@
 """Markdown from a model in a text document: no HTML, no resource is ever loaded, fonts and colours of the design."""
 
+from collections.abc import Iterator
+
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import (
     QFont,
@@ -18,8 +20,13 @@ from workbench.theme import theme
 
 PROSE_LINE, CODE_LINE = 127.0, 115.0
 """Per cent of the font's own line height, which is about 1.17 of its size: 1.5 for prose, 1.35 for code."""
-HEADINGS = {1: 18, 2: 16, 3: 14}
-"""Heading level → design px; deeper ones are 13."""
+HEADINGS = {1: 2, 2: 1}
+"""Heading level → steps above the text's size: 1.5 and 1.2 times; deeper ones are bold only."""
+BLOCKS_A_STEP = 40
+PICTURE = "\ufffc"
+"""What stands for a picture in a document's text."""
+_FENCE = QTextBlockFormat.Property.BlockCodeFence.value
+_LANGUAGE = QTextBlockFormat.Property.BlockCodeLanguage.value
 
 
 class ClosedDocument(QTextDocument):
@@ -36,20 +43,40 @@ def _blank_image() -> QImage:
     return image
 
 
-def render_markdown(document: QTextDocument, text: str, color: str) -> None:
-    """Fill a document with outside Markdown; `color` is the token of its text. Pictures become their addresses."""
+def rendering(document: QTextDocument, text: str) -> Iterator[None]:
+    """Fill a document that is not shown yet with outside Markdown, step by step: go on until it ends.
+
+    Pictures become their addresses. Text and link colours are the palette's. Only headings, code, tables and pictures
+    are touched one by one, and a step is a few of them: the window must not wait for a long answer.
+    """
+    document.setDefaultFont(theme.font(13))
+    document.setDocumentMargin(theme.px(4))
+    document.setUndoRedoEnabled(False)
     features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
     document.setMarkdown(visible_text(text), features)
+    yield
     cursor = QTextCursor(document)
-    cursor.beginEditBlock()
+    cursor.select(QTextCursor.SelectionType.Document)
+    layout = _line_height(PROSE_LINE)
+    layout.setTopMargin(0)
+    layout.setBottomMargin(theme.px(7))
+    cursor.mergeBlockFormat(layout)
+    block, number = document.begin(), 0
+    while block.isValid():
+        _style_block(cursor, block)
+        block, number = block.next(), number + 1
+        if number % BLOCKS_A_STEP == 0:
+            yield
     for frame in document.rootFrame().childFrames():
         if isinstance(frame, QTextTable):
             _style_table(frame)
-    block = document.begin()
-    while block.isValid():
-        _style_block(cursor, block, color)
-        block = block.next()
-    cursor.endEditBlock()
+    _name_pictures(document)
+
+
+def _line_height(percent: float) -> QTextBlockFormat:
+    layout = QTextBlockFormat()
+    layout.setLineHeight(percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+    return layout
 
 
 def _style_table(table: QTextTable) -> None:
@@ -62,6 +89,11 @@ def _style_table(table: QTextTable) -> None:
         head = table.cellAt(0, column).firstCursorPosition()
         head.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
         head.mergeCharFormat(bold)
+    cells = table.firstCursorPosition()
+    cells.setPosition(table.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
+    flat = QTextBlockFormat()
+    flat.setBottomMargin(0)
+    cells.mergeBlockFormat(flat)
     looks = table.format()
     looks.setBorder(1)
     looks.setBorderCollapse(True)
@@ -72,53 +104,33 @@ def _style_table(table: QTextTable) -> None:
     table.setFormat(looks)
 
 
-def _style_block(cursor: QTextCursor, block: QTextBlock, color: str) -> None:
-    cursor.setPosition(block.position())
+def _style_block(cursor: QTextCursor, block: QTextBlock) -> None:
     layout = block.blockFormat()
-    code = layout.hasProperty(QTextBlockFormat.Property.BlockCodeFence.value) or layout.hasProperty(
-        QTextBlockFormat.Property.BlockCodeLanguage.value
-    )
-    layout.setLineHeight(CODE_LINE if code else PROSE_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
     level = layout.headingLevel()
-    if code:
-        layout.setBackground(theme.color("bg.hover"))
-    elif cursor.currentTable():
-        layout.setTopMargin(0)
-        layout.setBottomMargin(0)
-    elif block.textList() is None:
-        layout.setTopMargin(theme.px(8) if level and block.position() else 0)
-        layout.setBottomMargin(theme.px(7))
-    cursor.setBlockFormat(layout)
-    for start, length, given in reversed(_fragments(block)):
-        cursor.setPosition(start)
-        cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
-        _style_fragment(cursor, given, code=code, level=level, color=color)
-
-
-def _fragments(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
-    found = []
-    iterator = block.begin()
-    while not iterator.atEnd():
-        fragment = iterator.fragment()
-        found.append((fragment.position(), fragment.length(), fragment.charFormat()))
-        iterator += 1
-    return found
-
-
-def _style_fragment(cursor: QTextCursor, given: QTextCharFormat, *, code: bool, level: int, color: str) -> None:
-    looks = QTextCharFormat(given)
-    if given.isImageFormat():
-        looks = QTextCharFormat()
-        looks.setForeground(theme.color("muted"))
-        cursor.insertText(f"[{given.toImageFormat().name()}]", looks)
+    if not level and not layout.hasProperty(_FENCE) and not layout.hasProperty(_LANGUAGE):
         return
-    looks.setForeground(theme.color("accent" if given.isAnchor() else color))
+    cursor.setPosition(block.position())
+    cursor.movePosition(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
     if level:
-        looks.clearProperty(QTextCharFormat.Property.FontSizeAdjustment.value)
-        looks.setProperty(QTextCharFormat.Property.FontPixelSize.value, theme.px(HEADINGS.get(level, 13)))
+        looks = QTextCharFormat()
+        looks.setProperty(QTextCharFormat.Property.FontSizeAdjustment.value, HEADINGS.get(level, 0))
         looks.setFontWeight(QFont.Weight.DemiBold)
-    if code or given.fontFixedPitch():
-        mono = theme.font(12, mono=True)
-        looks.setFontFamilies([mono.family()])
-        looks.setProperty(QTextCharFormat.Property.FontPixelSize.value, mono.pixelSize())
-    cursor.setCharFormat(looks)
+        cursor.mergeCharFormat(looks)
+    else:
+        code = _line_height(CODE_LINE)
+        following = block.next().blockFormat()
+        more = following.hasProperty(_FENCE) or following.hasProperty(_LANGUAGE)
+        code.setBottomMargin(0 if more else theme.px(7))
+        code.setBackground(theme.color("bg.hover"))
+        cursor.mergeBlockFormat(code)
+
+
+def _name_pictures(document: QTextDocument) -> None:
+    looks = QTextCharFormat()
+    looks.setForeground(theme.color("muted"))
+    found = document.find(PICTURE)
+    while not found.isNull():
+        given = found.charFormat()
+        name = given.toImageFormat().name() if given.isImageFormat() else ""
+        found.insertText(f"[{name}]", looks)
+        found = document.find(PICTURE, found)

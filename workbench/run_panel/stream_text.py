@@ -5,23 +5,23 @@ it shows is limited, the text behind it is whole.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from PySide6.QtCore import QObject, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
+    QPalette,
     QShowEvent,
     QSyntaxHighlighter,
     QTextBlockFormat,
-    QTextCharFormat,
     QTextCursor,
 )
 from PySide6.QtWidgets import QTextEdit, QWidget
 
 from workbench.run_panel.json_colors import JsonColors
-from workbench.run_panel.markdown_text import CODE_LINE, PROSE_LINE, ClosedDocument, render_markdown
+from workbench.run_panel.markdown_text import CODE_LINE, PROSE_LINE, ClosedDocument, rendering
 from workbench.run_panel.pane_text import TextShaper, looks_like_json, pretty_json
 from workbench.run_panel.run_state import StreamedText
 from workbench.theme import theme
@@ -33,7 +33,7 @@ FLUSH_CHARACTERS = 16_384
 PANES_A_TURN = 4
 """Panes that show something in one turn; with more of them each is served less often, since every one is repainted."""
 MAX_BLOCKS = 5000
-RENDER_LIMIT = 60_000
+RENDER_LIMIT = 100_000
 """Characters up to which an answer is rendered as Markdown."""
 
 
@@ -123,6 +123,9 @@ class StreamText(QTextEdit):
         document.setDocumentMargin(theme.px(4))
         self.setDocument(document)
         self._cursor = QTextCursor(document)
+        self._rendered: ClosedDocument = document
+        self._rendering: Iterator[None] | None = None
+        self._laid_out: str | None = None
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # scrolling then moves pixels
         bar = self.verticalScrollBar()
         bar.valueChanged.connect(self._scrolled)
@@ -189,6 +192,8 @@ class StreamText(QTextEdit):
         """Show the text from its beginning."""
         self._read = 0
         self._final = False
+        self._rendering = None
+        self._laid_out = None
         self._revision = self._source.revision if self._source is not None else 0
         self._decide_view()
         self._inserting = True
@@ -202,6 +207,10 @@ class StreamText(QTextEdit):
         document.clear()
         document.setMaximumBlockCount(MAX_BLOCKS)
         mono = self._view is not View.RENDERED
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.Text, theme.color(self._color))
+        palette.setColor(QPalette.ColorRole.Link, theme.color("accent"))
+        self.setPalette(palette)
         self.setFont(theme.font(12 if mono else 13, mono=mono))
         if self._colors is not None:
             self._colors.setDocument(document if self._view is View.JSON else None)
@@ -211,12 +220,8 @@ class StreamText(QTextEdit):
         block.setLineHeight(
             CODE_LINE if mono else PROSE_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
         )
-        characters = QTextCharFormat()
-        characters.setForeground(theme.color(self._color))
         self._cursor = QTextCursor(document)
         self._cursor.setBlockFormat(block)
-        self._cursor.setBlockCharFormat(characters)
-        self._cursor.setCharFormat(characters)
 
     def _decide_view(self) -> None:
         view = self._chosen or (View.JSON if looks_like_json(self.full_text) else View.RENDERED)
@@ -231,9 +236,20 @@ class StreamText(QTextEdit):
         source = self._source
         if source is None or not self.isVisible():
             return False
-        if source.revision != self._revision or (self._read == 0 and source.length and self._chosen is None):
+        if source.revision != self._revision or (
+            self._read == 0 and not self._final and source.length and self._chosen is None
+        ):
             self._restart()
-        if self._read == 0 and not self._live and not self._final and self._show_final():
+        if self._read == 0 and not self._live and not self._final:
+            self._show_final()
+        if self._rendering is not None:
+            self._go_on_rendering(self._rendering, deadline)
+            return True
+        if self._laid_out is not None:
+            self._insert_new(self._laid_out, deadline)
+            if self._read >= len(self._laid_out):
+                self._laid_out = None
+                self._read = source.length
             return True
         if self._read >= source.length:
             if self._live or self._final:
@@ -272,29 +288,38 @@ class StreamText(QTextEdit):
             return False
         self._decide_view()
         if self._view is View.JSON:
-            pretty = pretty_json(text)
-            if pretty is None:
+            self._laid_out = pretty_json(text)
+            if self._laid_out is None:
                 return False
-            self._replace(lambda: self._cursor.insertText(TextShaper().feed(pretty, last=True)))
-        elif self._view is View.RENDERED and self._whole and len(text) <= RENDER_LIMIT:
-            self._replace(lambda: self._render(text))
-        else:
-            return False
-        self._read = len(text)
-        self._final = True
-        return True
+            self._inserting = True
+            self._empty()
+            self._inserting = False
+            self._read = 0
+            self._final = True
+            return True
+        if self._view is View.RENDERED and self._whole and len(text) <= RENDER_LIMIT:
+            self._rendered = ClosedDocument(self)
+            self._rendering = rendering(self._rendered, text)
+            self._read = len(text)
+            self._final = True
+            return True
+        return False
 
-    def _replace(self, fill: Callable[[], None]) -> None:
+    def _go_on_rendering(self, steps: Iterator[None], deadline: float) -> None:
+        """Render a little; the plain text stays until the rendered one is whole."""
+        for _ in steps:
+            if time.perf_counter() > deadline:
+                return
+        self._rendering = None
         bar = self.verticalScrollBar()
         place = bar.value()
         self._inserting = True
-        self._empty()
-        fill()
+        plain = self.document()
+        self.setDocument(self._rendered)
+        self._cursor = QTextCursor(self._rendered)
+        plain.deleteLater()
         bar.setValue(bar.maximum() if self._following else place)
         self._inserting = False
-
-    def _render(self, text: str) -> None:
-        render_markdown(self.document(), text, self._color)
 
     # -- following --------------------------------------------------------------------------------------------------
 
