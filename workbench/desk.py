@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QUndoGroup
+from PySide6.QtGui import QCursor, QDesktopServices, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from engine import Engine, ServerState, ServerStatus, StorageError, bundled
+from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
 from workbench.about import About
 from workbench.documents import Documents
@@ -76,6 +77,7 @@ class Desk(QObject):
         window = self.window
         window.tab_changed.connect(self._tab_changed)
         window.closing.connect(self.close)
+        window.run_hovered.connect(self._show_planned)
         window.status.server_clicked.connect(self._toggle_server)
         window.status.offline_clicked.connect(lambda: self._set_offline(not self.engine.offline))
         self.documents.tab_added.connect(self._follow)
@@ -92,7 +94,8 @@ class Desk(QObject):
         tab.failed.connect(self.show_error)
         for requested in (tab.editor.run_requested, tab.panel.run_requested, tab.panel.retry_requested):
             requested.connect(lambda: self.run(tab))
-        if not self.settings.has_run:
+        tab.editor.sample_requested.connect(self._choose_sample)
+        if not self.settings.has_run and not any(problem.severity == "error" for problem in tab.document.problems):
             tab.editor.show_first_run(
                 self.tr("The built-in model answers on this computer. No key and no network are needed.")
             )
@@ -101,6 +104,7 @@ class Desk(QObject):
         actions = self.window.actions_by_id
         handlers: dict[str, Callable[[], object]] = {
             "open": self.documents.choose_file,
+            "open_sample": self._choose_sample,
             "save": lambda: self._with_tab(self.documents.save),
             "save_as": lambda: self._with_tab(self.documents.save_as),
             "close": lambda: self._with_tab(self.documents.close_tab),
@@ -204,6 +208,15 @@ class Desk(QObject):
 
         form.submitted.connect(submitted)
         form.open()
+
+    def _show_planned(self, shown: bool) -> None:
+        """Tint the agents a run would reach while the mouse is on Run."""
+        tab = self.documents.current
+        if tab is not None and not tab.is_running:
+            tab.editor.show_planned(reachable_agents(tab.document.spec) if shown else ())
+
+    def _choose_sample(self) -> None:
+        self._sample_menu.popup(QCursor.pos())
 
     def _copy_summary(self, tab: FlowTab) -> None:
         QGuiApplication.clipboard().setText(tab.panel.summary_text())

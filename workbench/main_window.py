@@ -1,6 +1,6 @@
 """The frame: menus, tool bar, rail, document tabs, docks and status bar. It decides nothing."""
 
-from PySide6.QtCore import QByteArray, QSize, Qt, Signal
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QCloseEvent
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -63,6 +63,8 @@ class MainWindow(QMainWindow):
     """The person wants to close it; `allow_close` lets it go."""
     tab_changed = Signal(object)
     """The editor widget of the tab that is now in front, None when there is none."""
+    run_hovered = Signal(bool)
+    """The mouse came to the Run button, or left it."""
     tab_close_requested = Signal(object)
     """The editor widget whose tab should go."""
 
@@ -72,6 +74,7 @@ class MainWindow(QMainWindow):
         self.setObjectName("main_window")
         self.setDockNestingEnabled(True)
         self._may_close = False
+        self._run_button: QToolButton | None = None
         self.actions_by_id = Actions(self)
         self.menus: dict[str, QMenu] = self.actions_by_id.fill(self.menuBar())
         self._palette_field = self._build_palette_field()
@@ -134,6 +137,9 @@ class MainWindow(QMainWindow):
             if isinstance(button, QToolButton):
                 button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
                 button.setProperty("primary", style == "primary")
+                if action_id == "run":
+                    self._run_button = button
+                    button.installEventFilter(self)
         space = QWidget(bar)
         space.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         bar.addWidget(space)
@@ -312,6 +318,12 @@ class MainWindow(QMainWindow):
     def allow_close(self) -> None:
         """From now on the window closes without asking."""
         self._may_close = True
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Tell when the mouse is on the Run button."""
+        if watched is self._run_button and event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
+            self.run_hovered.emit(event.type() == QEvent.Type.Enter)
+        return super().eventFilter(watched, event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask the owner first."""

@@ -12,8 +12,7 @@ def check_links(spec: FlowSpec, report: Report) -> None:
     _check_start(spec, names, report)
     for index, agent in enumerate(spec.agents):
         _check_targets(agent, index, names, report)
-    links = {agent.name: [name for name in _targets(agent) if name in names] for agent in reversed(spec.agents)}
-    start = spec.start or spec.agents[0].name if spec.agents else ""
+    links, start = _links(spec), _start(spec)
     reached = _reachable(start, links)
     for index, agent in enumerate(spec.agents):
         if start in links and agent.name not in reached:
@@ -25,6 +24,22 @@ def check_links(spec: FlowSpec, report: Report) -> None:
             members = ", ".join(f'"{name}"' for name in sorted(loop, key=names.__getitem__)[:5])
             message = f"Nothing leads out of the loop of {members}: it runs until a limit stops it."
             report.error(f"$.agents[{names[first]}].routes", message, first)
+
+
+def reachable_agents(spec: FlowSpec) -> set[str]:
+    """Names of the agents that a run may reach from the start."""
+    links = _links(spec)
+    return _reachable(_start(spec), links)
+
+
+def _links(spec: FlowSpec) -> dict[str, list[str]]:
+    """Agent → the agents it may lead to; of agents with the same name the first counts."""
+    names = {agent.name for agent in spec.agents}
+    return {agent.name: [name for name in _targets(agent) if name in names] for agent in reversed(spec.agents)}
+
+
+def _start(spec: FlowSpec) -> str:
+    return spec.start or (spec.agents[0].name if spec.agents else "")
 
 
 def _check_start(spec: FlowSpec, names: Mapping[str, int], report: Report) -> None:
