@@ -178,6 +178,8 @@ class ChatReader:
             if half:
                 self._halves[channel] = ""
                 self._progress(chunks, **{channel: "\ufffd"})
+        for parts in (answer.content, answer.reasoning):
+            parts[:] = ["".join(parts)] if parts else []  # one text, not a copy for each who asks
         answer.calls, nameless = self._calls.calls()
         answer.skipped += nameless
         if self.error:

@@ -175,7 +175,7 @@ class Transport:
             sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
             address = self._addresses.get(url) or self._addresses.setdefault(url, httpx.URL(url))
             request = httpx.Request(method, address, headers=sent, content=body or None, extensions={"watch": watch})
-            response = await client.send(request, stream=True)
+            response = await _sent(client, request, watch)
         except asyncio.CancelledError:
             if watch.expired:
                 raise timeout(watch.expired, place) from None
@@ -220,6 +220,19 @@ class Transport:
         if host not in self._clients:
             self._clients[host] = _new_client(secure=parts.scheme == "https")
         return self._clients[host]
+
+
+async def _sent(client: "httpx.AsyncClient", request: "httpx.Request", watch: Watch) -> "httpx.Response":
+    """Send; idle connections that the server has given up meanwhile are no failed attempts."""
+    import aiohttp
+
+    while True:
+        watch.reused = False
+        try:
+            return await client.send(request, stream=True)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+            if not watch.reused:
+                raise
 
 
 def is_loopback(host: str) -> bool:
@@ -348,12 +361,16 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
     class Client(httpx.AsyncClient):
         cookies = NoCookies()  # type: ignore[assignment,override,unused-ignore]
 
-    async def connected(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
+    async def created(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
+        context.trace_request_ctx.set_connected()
+
+    async def reused(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
+        context.trace_request_ctx.reused = True
         context.trace_request_ctx.set_connected()
 
     trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(connected)
-    trace.on_connection_reuseconn.append(connected)
+    trace.on_connection_create_end.append(created)
+    trace.on_connection_reuseconn.append(reused)
     context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     session = aiohttp.ClientSession(
         connector=_connector(context),

@@ -37,6 +37,7 @@ class Watch:
         "connected",
         "expired",
         "interrupt",
+        "reused",
     )
 
     def __init__(self, dog: "Watchdog", limits: Limits) -> None:
@@ -47,6 +48,8 @@ class Watch:
         self._received = False
         self._waiting = True
         self.connected = asyncio.Event()
+        self.reused = False
+        """Whether the connection has served a request before."""
         self.expired = ""
         """The limit that passed: connect, first_token, idle or total."""
         self.interrupt: Callable[[], object] = lambda: None

@@ -67,7 +67,9 @@ class FakeServer:
         self._tls = tls
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake server", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.open_connections = 0
+        self._writers: list[asyncio.StreamWriter] = []
+        self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
         self.connections = 0
@@ -91,22 +93,30 @@ class FakeServer:
         self._loop.close()
 
     async def _start(self) -> None:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0, ssl=self._tls, limit=1 << 24)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls, limit=1 << 24)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
         assert self._server is not None
         self._server.close()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers:  # also of a connection whose task was cancelled before it began
+            writer.close()
+        for _ in range(3):  # transports close in the turns after
+            await asyncio.sleep(0)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        task = self._loop.create_task(self._connection(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
         self.connections += 1
-        self._tasks.add(task)
+        self.open_connections += 1
         try:
             start: bytes | None = b""
             while start is not None and (request := await _received(start, reader)) is not None:
@@ -116,7 +126,7 @@ class FakeServer:
         except asyncio.CancelledError:
             pass  # the test is over
         finally:
-            self._tasks.discard(task)
+            self.open_connections -= 1
             writer.close()
 
     def _choose(self, request: Received) -> Answer:

@@ -174,6 +174,16 @@ def mutated(stream: bytes, chance: random.Random) -> bytes:
 
 @given(st.sampled_from(STREAMS), st.integers(0, 2**32))
 def test_tampered_streams_raise_nothing_and_do_not_depend_on_their_pieces(path: Path, seed: int) -> None:
+    read_tampered(path, seed)
+
+
+@pytest.mark.soak
+def test_ten_thousand_tampered_streams() -> None:
+    for seed in range(10_000):
+        read_tampered(STREAMS[seed % len(STREAMS)], seed)
+
+
+def read_tampered(path: Path, seed: int) -> None:
     chance = random.Random(seed)
     stream = mutated(path.read_bytes(), chance)
     size = chance.randint(1, 50)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import os
 import socket
 import ssl
 import tracemalloc
@@ -268,9 +267,10 @@ async def failed(stream: CompletionStream) -> tuple[str, RequestError]:
     raise AssertionError(f"complete: {stream.completion}")
 
 
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("end", ["clean", "reset"])
-async def test_a_stream_cut_after_every_byte_keeps_exactly_what_came(end: str) -> None:
-    places = range(1, len(STREAM), 1 if os.environ.get("WORKBENCH_SOAK") else 7)
+async def test_a_stream_cut_after_every_byte_keeps_exactly_what_came(end: str, step: int) -> None:
+    places = range(1, len(STREAM), step)
     answers = [Answer(pieces=[STREAM[:place]], end=end) for place in places]  # type: ignore[arg-type]
     with FakeServer(*answers) as server:
         async with requests() as sender:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from engine.completion import Chunk, FinishReason, Phase
-from engine.errors import ProfileError
+from engine.errors import ProfileError, ProtocolError
 from engine.profile import ModelProfile
 from engine.statistics import CostProvenance, Prices
 from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of
@@ -81,19 +82,86 @@ async def test_no_task_is_left_behind() -> None:
 
 
 async def test_a_connection_is_used_again() -> None:
-    peers = set()
-
-    def answer(request: Received) -> Answer:
-        peers.add(request.headers["host"])
-        return chat("ok")
-
-    with FakeServer(answer) as server:
+    before = asyncio.all_tasks()
+    with FakeServer(chat("ok")) as server:
         async with requests() as sender:
             for _ in range(3):
                 async with stream_of(sender, profile_for(server.url)) as stream:
                     assert "".join([chunk.content async for chunk in stream]) == "ok"
-                await asyncio.sleep(0)
+                async with asyncio.timeout(10):
+                    while asyncio.all_tasks() != before:  # the rest of the answer is read in the background
+                        await asyncio.sleep(0.005)
         assert server.connections == 1
+
+
+async def test_an_idle_connection_the_server_gave_up_is_no_failed_attempt() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        body = b'{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}]}'
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        for answer in (head + body, b""):  # the second request of a connection finds it closed
+            while (data := await reader.read(1 << 16)) and not data.endswith(b"}"):
+                pass
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, requests() as sender:
+        profile = profile_for(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", max_retries=0)
+        for _ in range(3):
+            async with stream_of(sender, profile) as stream:
+                assert [chunk.content async for chunk in stream if chunk.content or chunk.retry] == ["ok"]
+
+
+@pytest.mark.parametrize("repeats", [3, pytest.param(200, marks=pytest.mark.soak)])
+async def test_many_streams_stopped_together_leave_nothing_behind(repeats: int) -> None:
+    before = asyncio.all_tasks()
+    with FakeServer(STALLED) as server:
+        async with requests() as sender:
+            for _ in range(repeats):
+                flowing = 0
+
+                async def consume() -> None:
+                    nonlocal flowing
+                    async with stream_of(sender, profile_for(server.url, max_concurrent=0)) as stream:
+                        async for chunk in stream:
+                            flowing += bool(chunk.content)
+
+                tasks = [asyncio.create_task(consume()) for _ in range(64)]
+                async with asyncio.timeout(60):
+                    while flowing < 64:
+                        await asyncio.sleep(0.01)
+                for task in tasks:
+                    task.cancel()
+                results = await asyncio.gather(*tasks, return_exceptions=True)
+                assert all(isinstance(result, asyncio.CancelledError) for result in results)
+                async with asyncio.timeout(60):
+                    while server.open_connections:
+                        await asyncio.sleep(0.01)
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.soak
+async def test_four_answers_of_64_mib_at_once() -> None:
+    piece = delta("x" * (1 << 20))
+    with FakeServer(Answer(pieces=[piece] * 65, framing="chunked")) as server:
+        tracemalloc.start()
+        try:
+            outcomes = []
+
+            async def one() -> None:
+                async with requests() as sender, stream_of(sender, profile_for(server.url)) as stream:
+                    try:
+                        async for _ in stream:
+                            pass
+                    except ProtocolError as error:
+                        outcomes.append(error)
+
+            await asyncio.gather(*(one() for _ in range(4)))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert len(outcomes) == 4
+    assert peak < 400 * (1 << 20)
 
 
 async def test_the_limit_of_an_endpoint_lets_in_by_order_of_arrival() -> None:
