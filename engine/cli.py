@@ -4,10 +4,13 @@ Exit status: 0 done, 1 the work failed, 2 wrong usage or invalid input, 3 no mod
 """
 
 import asyncio
+import contextlib
 import json
+import logging
+import signal
 import sys
 from collections.abc import Collection, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,27 +18,32 @@ import msgspec
 import typer
 
 from engine import bundled
+from engine.atomic_file import read_limited
 from engine.cli_run import RunOptions, run_flow, show_recorded
-from engine.cli_text import Terminal, cost_text
-from engine.embedded_server import MODEL_HINT, ServerState
+from engine.cli_text import DONE, FAILED, INTERRUPTED, INVALID, NO_SERVER, Terminal, TerminalLog
+from engine.embedded_server import MODEL_HINT, EmbeddedServer, ServerState, ServerStatus
 from engine.engine import Engine
 from engine.errors import (
     ConnectFailed,
     EngineError,
     FlowError,
+    FlowFileError,
+    FlowInvalid,
     LocalModelError,
     Problem,
     ProfileError,
     ProfileInvalid,
+    StorageError,
 )
 from engine.flow.flow_check import check_flow
-from engine.flow.flow_file import LoadedFlow, load_flow, read_flow
+from engine.flow.flow_file import SIZE_LIMIT, LoadedFlow, load_flow, read_flow
+from engine.flow.strict_json import decode_text, parse_json
 from engine.folders import Folders, data_folders
-from engine.profile import Category
+from engine.number_text import cost_text
+from engine.profile import Category, ModelProfile, Provider
+from engine.profile_keys import ENCODINGS
 from engine.profile_store import ProfileEntry, ProfileStore, check_file
 from engine.run_history import RunHistory
-
-DONE, FAILED, INVALID, NO_SERVER, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = typer.Typer(
     name="workbench",
@@ -82,7 +90,9 @@ def common(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing on stderr but errors.")] = False,
 ) -> None:
     """Options of every command."""
-    context.obj = Options(data_folders(data_dir), offline, Terminal(quiet=quiet))
+    terminal = Terminal(quiet=quiet)
+    logging.getLogger("engine").handlers = [TerminalLog(terminal)]
+    context.obj = Options(data_folders(data_dir), offline, terminal)
 
 
 # -- flows ------------------------------------------------------------------------------------------------------------
@@ -131,8 +141,8 @@ def validate(
         except EngineError as error:
             problems.append(Problem(severity="error", message=f"{error} {error.hint}".strip(), file=name))
             continue
-        found = [*loaded.problems, *check_flow(loaded.spec, profiles=store.names(), categories=store.categories())]
-        problems += [problem if problem.file else _in_file(problem, name) for problem in found]
+        problems += loaded.problems
+        problems += check_flow(loaded.spec, profiles=store.names(), categories=store.categories(), file=name)
     if as_json:
         _print_json([_problem_json(problem) for problem in problems])
     else:
@@ -146,7 +156,7 @@ def validate(
 def open_flow(name: str) -> LoadedFlow:
     """A flow by path or by the name of a sample; raises FlowFileError, or FlowError when there is neither."""
     path = Path(name)
-    if path.exists() or "/" in name or name.endswith(".json"):
+    if path.is_file() or "/" in name or name.endswith(".json"):
         return load_flow(path)
     samples = bundled.names("resources", "flows", suffix=".flow.json")
     if name in samples:
@@ -159,14 +169,16 @@ def _inputs(pairs: Sequence[str], file: Path | None, paths: Collection[str]) -> 
     values: dict[str, object] = {}
     if file is not None:
         try:
-            document = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            _usage(f"{file}: {error}")
+            document = parse_json(decode_text(read_limited(file, SIZE_LIMIT), str(file)), str(file))
+        except (FlowFileError, StorageError) as error:
+            _usage(str(error))
         if not isinstance(document, dict):
             _usage(f"{file}: found {type(document).__name__}, expected a JSON object with an entry per input.")
         values |= document
     for text in pairs:
         key, value = _pair(text, "-i", "KEY=VALUE")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            _usage(f"-i {key}: found bytes that are no text in this terminal's encoding.")
         if value.startswith("@") and key in paths:
             value = value[1:]
         elif value.startswith("@"):
@@ -258,7 +270,7 @@ def profiles_validate(
 def models_list(context: typer.Context, as_json: Json = False) -> None:
     """List the model the embedded server would serve."""
     options: Options = context.obj
-    file = options.engine().server.find_model()
+    file = EmbeddedServer(data_dir=options.folders.root).find_model()
     if file is None:
         raise LocalModelError("No model file is installed.", hint=MODEL_HINT)
     size = file.stat().st_size
@@ -279,15 +291,24 @@ def models_serve(
 
     async def serve() -> int:
         ended = asyncio.Event()
-        engine = Engine.on_folders(options.folders, offline=options.offline, model_file=file, port=port)
-        async with engine:
-            endpoint = await engine.server.ensure()
-            engine.server.on_state(lambda status: ended.set() if status.state == ServerState.FAILED else None)
-            for name, value in (("url", endpoint.url), ("apiKey", endpoint.api_key), ("modelName", endpoint.model)):
-                options.terminal.result(f"{name}={value}")
-            options.terminal.note("Serving. Ctrl+C ends it.")
+        server = EmbeddedServer(data_dir=options.folders.root, model_file=file, port=port)
+
+        def tell(status: ServerStatus) -> None:
+            # Again after a restart: the key is a new one each time, the port may be.
+            if status.state is ServerState.READY and (endpoint := server.endpoint):
+                for name, value in (("url", endpoint.url), ("apiKey", endpoint.api_key), ("modelName", endpoint.model)):
+                    options.terminal.result(f"{name}={value}")
+                options.terminal.note("Serving. Ctrl+C ends it.")
+            elif status.state is ServerState.FAILED:
+                ended.set()
+
+        server.on_state(tell)
+        try:
+            await server.ensure()
             await ended.wait()
-        raise engine.server.status.error or LocalModelError("The model server ended.")
+            raise server.status.error or LocalModelError("The model server ended.")
+        finally:
+            await server.stop()
 
     _finish(serve())
 
@@ -351,6 +372,8 @@ def tokens(
     options: Options = context.obj
     if profile and encoding:
         _usage("--profile and --encoding exclude each other.")
+    if encoding and encoding not in ENCODINGS:
+        _usage(f'--encoding: found "{encoding}", expected one of {", ".join(ENCODINGS)}.')
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -358,9 +381,11 @@ def tokens(
 
     async def count() -> int:
         async with options.engine() as engine:
-            chosen = engine.resolve(profile or Category.MEDIUM)
-            if encoding:
-                chosen = replace(chosen, tokenizer="", encoding=encoding)
+            chosen = (
+                ModelProfile(name=encoding, category=encoding, provider=Provider.OPENAI_CHAT, encoding=encoding)
+                if encoding
+                else engine.resolve(profile or Category.MEDIUM)
+            )
             counted = await engine.count_tokens(chosen, text)
         if as_json:
             _print_json({"tokens": counted.tokens, "approximate": counted.approximate})
@@ -377,10 +402,6 @@ def tokens(
 
 def _usage(message: str) -> NoReturn:
     raise typer.BadParameter(message)
-
-
-def _in_file(problem: Problem, name: str) -> Problem:
-    return replace(problem, file=name)
 
 
 def _problem_json(problem: Problem) -> dict[str, object]:
@@ -415,7 +436,15 @@ def _print_json(document: object) -> None:
 
 def _finish(work: Coroutine[object, object, int]) -> NoReturn:
     """Run the work of a command and leave with its status."""
-    raise typer.Exit(asyncio.run(work))
+    raise typer.Exit(asyncio.run(_interruptible(work)))
+
+
+async def _interruptible(work: Coroutine[object, object, int]) -> int:
+    """End the work at SIGTERM as at Ctrl+C."""
+    task = asyncio.current_task()
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel if task else work.close)
+    return await work
 
 
 def status_of(error: EngineError) -> int:
@@ -445,23 +474,33 @@ def hoist(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status."""
+    given = hoist(sys.argv[1:] if arguments is None else arguments)
     try:
         # Outside standalone mode `typer.Exit` comes back as the value of the call.
-        given = hoist(sys.argv[1:] if arguments is None else arguments)
         status = app(given, prog_name="workbench", standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         return INTERRUPTED
     except typer.TyperException as error:
         context: typer.Context | None = getattr(error, "ctx", None)
-        print(f"error: {error.format_message()}", file=sys.stderr)  # noqa: T201
-        print(f"  See: {context.command_path if context else 'workbench'} --help", file=sys.stderr)  # noqa: T201
+        message = error.format_message()
+        _report(given, "WrongUsage", message, f"See: {context.command_path if context else 'workbench'} --help")
         return INVALID
     except EngineError as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201
-        if isinstance(error, ProfileInvalid):
-            for problem in error.problems:
-                print(f"  {problem}", file=sys.stderr)  # noqa: T201
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)  # noqa: T201
+        problems = error.problems if isinstance(error, FlowInvalid | ProfileInvalid) else ()
+        _report(given, type(error).__name__, str(error), error.hint, problems)
         return status_of(error)
     return status if isinstance(status, int) else DONE
+
+
+def _report(arguments: Sequence[str], name: str, message: str, hint: str, problems: Sequence[Problem] = ()) -> None:
+    """Tell on stderr why a command did nothing; with `--json` also as its document."""
+    terminal = Terminal()
+    terminal.error(f"error: {message}")
+    if len(problems) > 1:
+        for problem in problems:
+            terminal.error(f"  {problem}")
+    if hint:
+        terminal.error(f"  {hint}")
+    if "--json" in arguments:
+        found = [_problem_json(problem) for problem in problems]
+        _print_json({"error": {"type": name, "message": message, "hint": hint, "problems": found}})

@@ -1,17 +1,16 @@
 """`workbench run`: a flow on the command line, as text, as one JSON document, or as events."""
 
-import sys
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from engine.cli_text import Terminal, cost_text, harmless
+from engine.cli_text import DONE, FAILED, NO_SERVER, Terminal
 from engine.completion import Phase
 from engine.engine import Engine
-from engine.errors import FlowInvalid
+from engine.errors import ConnectFailed, FlowInvalid, LocalModelError
 from engine.events import (
-    AgentFinished,
     AgentStarted,
     AnyEvent,
     BranchFailed,
@@ -21,17 +20,19 @@ from engine.events import (
     Retrying,
     RunFinished,
     RunResult,
-    SplitStarted,
     Statistics,
     Warned,
-    event_json,
 )
+from engine.flow.context import text_of
 from engine.flow.flow_build import build_flow
 from engine.flow.flow_check import check_run
 from engine.flow.flow_file import LoadedFlow, flow_text
 from engine.flow.flow_inputs import inputs_context
+from engine.number_text import cost_text
 from engine.run_history import RecordedRun
 from engine.statistics import per_second_text
+
+BOLD, DIM = "1", "2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ class RunOptions:
 
 
 async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, terminal: Terminal) -> int:
-    """Run a flow and print it; the exit status: 0, or 1 when it failed, was stopped or met its budget."""
+    """Run a flow and print it; the exit status. An interruption stops the run, whose end is printed all the same."""
     async with engine:
         profiles = engine.profiles.with_map(options.mapping)
         if options.profile:
@@ -55,15 +56,21 @@ async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, term
         for problem in loaded.problems:
             terminal.note(str(problem))
         problems = check_run(loaded.spec, profiles)
-        errors = [problem for problem in problems if problem.severity == "error"]
-        if errors:
-            raise FlowInvalid("The flow cannot run.", problems=errors, hint="\n  ".join(str(error) for error in errors))
+        if any(problem.severity == "error" for problem in problems):
+            raise FlowInvalid.of(problems)
         flow = build_flow(loaded.spec)
         context = inputs_context(loaded.spec, options.values)
         writer: _Writer = {"json": _Json, "events": _Events}.get(options.output, _Text)(terminal, options)
+        writer.warnings = [str(problem) for problem in loaded.problems]
         async with engine.run(flow, context, profiles=profiles, flow_text=flow_text(loaded.spec)) as run:
-            async for event in run:
-                writer.apply(event)
+            try:
+                async for event in run:
+                    writer.apply(event)
+            except asyncio.CancelledError:
+                run.stop()
+                async for event in run:
+                    writer.apply(event)
+                raise
         return writer.status()
 
 
@@ -74,7 +81,7 @@ def show_recorded(recorded: RecordedRun, terminal: Terminal) -> None:
     for event in recorded.events:
         if isinstance(event, CompletionFinished):
             terminal.result(f"\n{_place(event)}")
-            terminal.result(harmless(event.content))
+            terminal.result(event.content)
         elif isinstance(event, BranchFailed):
             terminal.result(f"\n{_place(event)}: {event.error.message}")
     if finished is not None:
@@ -90,12 +97,10 @@ class _Writer:
         self.terminal = terminal
         self.options = options
         self.finished: RunFinished | None = None
-        self.run_id = ""
         self.warnings: list[str] = []
 
     def apply(self, event: AnyEvent) -> None:
         """Take in one event."""
-        self.run_id = event.run_id
         if isinstance(event, Warned):
             self.warnings.append(event.message)
         if isinstance(event, RunFinished):
@@ -103,7 +108,10 @@ class _Writer:
 
     def status(self) -> int:
         """The exit status."""
-        return 0 if self.finished is not None and self.finished.status == "finished" else 1
+        finished = self.finished
+        if finished is not None and finished.status == "finished":
+            return DONE
+        return NO_SERVER if finished is not None and _reached_no_server(finished) else FAILED
 
 
 class _Events(_Writer):
@@ -112,7 +120,10 @@ class _Events(_Writer):
     def apply(self, event: AnyEvent) -> None:
         """Print the event."""
         super().apply(event)
-        self.terminal.result(event_json(event).decode())
+        # These fields are there for whoever reads the lines, also where they are empty.
+        head = {"type": event.__struct_config__.tag, "time": event.time, "run_id": event.run_id}
+        head |= {"agent": event.agent, "branch": event.branch}
+        self.terminal.document(_JSON.encode(head | msgspec.to_builtins(event, enc_hook=str)).decode())
 
 
 class _Json(_Writer):
@@ -125,7 +136,7 @@ class _Json(_Writer):
         if note:
             self.terminal.note(note)
         if isinstance(event, RunFinished):
-            self.terminal.result(run_json(event, self.warnings))
+            self.terminal.document(run_json(event, self.warnings))
 
 
 @dataclass(slots=True)
@@ -148,12 +159,13 @@ class _Text(_Writer):
         """(step, branch) whose words go straight to the terminal; those of other branches wait their turn."""
         self._waiting: dict[tuple[int, str], _Words] = {}
         self._thinking = False
-        self._color = sys.stdout.isatty()
 
     def apply(self, event: AnyEvent) -> None:
         """Show the event."""
         super().apply(event)
-        if not self.options.stream:
+        if isinstance(event, BranchFailed):
+            self._fail(event)
+        elif not self.options.stream:
             note = progress_line(event)
             if note:
                 self.terminal.note(note)
@@ -161,10 +173,12 @@ class _Text(_Writer):
             self._words(event).pieces += [(True, event.reasoning), (False, event.content)]
             self._advance()
         elif isinstance(event, CompletionFinished):
-            self._words(event).figures = _figures(event)
+            streamed = (event.step, event.branch) in self._waiting
+            words = self._words(event)
+            if not streamed:
+                words.pieces = [(True, event.reasoning), (False, event.content)]
+            words.figures = _figures(event)
             self._advance()
-        elif isinstance(event, BranchFailed):
-            self._fail(event)
         elif self._shown is None and (note := progress_line(event)):
             self.terminal.note(note)
         if isinstance(event, RunFinished):
@@ -179,7 +193,7 @@ class _Text(_Writer):
         while self._waiting:
             if self._shown is None:
                 self._shown = next(iter(self._waiting))
-                self.terminal.result(self._styled("1", f"▸ {self._waiting[self._shown].label}"))
+                self.terminal.result(f"▸ {self._waiting[self._shown].label}", style=BOLD)
             words = self._waiting.get(self._shown)
             if words is None:
                 return
@@ -187,7 +201,7 @@ class _Text(_Writer):
             words.pieces = []
             if not words.figures:
                 return
-            self.terminal.result(f"\n{self._styled('2', words.figures)}\n")
+            self.terminal.result(f"\n{words.figures}\n", style=DIM)
             self._leave()
 
     def _fail(self, event: BranchFailed) -> None:
@@ -213,21 +227,22 @@ class _Text(_Writer):
             if self._thinking and not thinking:
                 self.terminal.result("")
             self._thinking = thinking
-            self.terminal.result(self._styled("2", harmless(text)) if thinking else harmless(text), end="")
-
-    def _styled(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
+            self.terminal.result(text, end="", style=DIM if thinking else "")
 
     def _finish(self, event: RunFinished) -> None:
         if not self.options.stream or event.status != "finished":
             for key, values in event.outputs.items():
                 head = f"{key}:\n" if len(event.outputs) > 1 else ""
-                self.terminal.result(head + "\n".join(harmless(str(value)) for value in values))
-        for result in event.results:
-            if result.error is not None and not self.options.stream:
-                self.terminal.error(f"✗ {result.error_agent}: {result.error.message} {result.error.hint}".rstrip())
+                self.terminal.result(head + "\n".join(map(text_of, values)))
         for line in summary_lines(event):
             self.terminal.note(line)
+
+
+def _reached_no_server(event: RunFinished) -> bool:
+    """Whether the run failed because there was nobody to ask: nothing was answered, and that is all that is wrong."""
+    names = {result.error.name if result.error else "" for result in event.results}
+    unreached = {ConnectFailed.__name__, LocalModelError.__name__}
+    return event.status == "failed" and bool(names) and names <= unreached
 
 
 def progress_line(event: AnyEvent) -> str:
@@ -235,8 +250,6 @@ def progress_line(event: AnyEvent) -> str:
     match event:
         case AgentStarted(splits=splits) if splits > 1:
             return f"{event.agent}: {splits} branches"
-        case SplitStarted():
-            return ""
         case PhaseChanged(phase=Phase.LOADING_MODEL):
             return "loading the model"
         case Retrying():
@@ -249,7 +262,7 @@ def progress_line(event: AnyEvent) -> str:
             return f"{_place(event)}: failed: {event.error.message}"
         case Warned():
             return f"warning: {event.message}"
-        case AgentFinished() | _:
+        case _:
             return ""
 
 
@@ -269,7 +282,7 @@ def summary_lines(event: RunFinished) -> list[str]:
     return lines
 
 
-_JSON = msgspec.json.Encoder(decimal_format="number")
+_JSON = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
 
 
 def run_json(event: RunFinished, warnings: list[str]) -> str:

@@ -47,6 +47,13 @@ class FlowInvalid(FlowError):
         super().__init__(message, hint=hint)
         self.problems = tuple(problems)
 
+    @classmethod
+    def of(cls, problems: Sequence["Problem"]) -> "FlowInvalid":
+        """The error for these problems; its message is that of the first one that is an error."""
+        errors = [problem for problem in problems if problem.severity == "error"]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        return cls(f"{errors[0].message}{more}", problems=problems)
+
 
 class FlowFileError(FlowError):
     """A flow file that cannot be read or written; the message holds file and line or JSON path."""

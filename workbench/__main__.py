@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from engine import cli
+from engine.cli_text import FAILED, INVALID
 from engine.folders import data_folders
 
 COMMANDS = {"run", "validate", "profiles", "models", "runs", "tokens", "screenshot"}
@@ -30,7 +31,7 @@ def screenshot(
     """Draw the window into a PNG, without a display."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     if not _has_qt():
-        raise typer.Exit(cli.FAILED)
+        raise typer.Exit(FAILED)
     from workbench.screenshot import take
 
     width, _, height = size.lower().partition("x")
@@ -64,14 +65,14 @@ def _window(arguments: Sequence[str], documents: list[str]) -> int:
     if missing:
         print(f"error: There is no command and no file named {missing[0]}.", file=sys.stderr)  # noqa: T201
         print(f"  Commands: {', '.join(sorted(COMMANDS))}.", file=sys.stderr)  # noqa: T201
-        return cli.INVALID
+        return INVALID
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("QT_QPA_PLATFORM")
     ):
         print(NO_DISPLAY, file=sys.stderr, end="")  # noqa: T201
-        return cli.INVALID
+        return INVALID
     if not _has_qt():
-        return cli.FAILED
+        return FAILED
     from workbench.app import run_window
 
     options = list(arguments[: len(arguments) - len(documents)])

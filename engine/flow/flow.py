@@ -97,7 +97,5 @@ class Flow:
     def check(self) -> None:
         """Raise FlowInvalid with all problems when one of them is an error."""
         problems = self.problems()
-        errors = [problem for problem in problems if problem.severity == "error"]
-        if errors:
-            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-            raise FlowInvalid(f"{errors[0].message}{more}", problems=problems)
+        if any(problem.severity == "error" for problem in problems):
+            raise FlowInvalid.of(problems)

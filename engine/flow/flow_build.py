@@ -38,10 +38,8 @@ Render = Callable[[str, Context], Parts]
 def build_flow(spec: FlowSpec) -> Flow:
     """The flow that runs; raises FlowInvalid with all problems when the spec has an error."""
     problems = check_flow(spec)
-    errors = [problem for problem in problems if problem.severity == "error"]
-    if errors:
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise FlowInvalid(f"{errors[0].message}{more}", problems=problems)
+    if any(problem.severity == "error" for problem in problems):
+        raise FlowInvalid.of(problems)
     muted = frozenset(agent.name for agent in spec.agents if agent.state == "mute")
     return Flow(
         name=spec.name,

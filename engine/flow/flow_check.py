@@ -56,7 +56,7 @@ def _unusable_profiles(spec: FlowSpec, profiles: ProfileStore) -> list[Problem]:
     problems = []
     for index, agent in enumerate(spec.agents):
         model = agent.model or ModelSpec(category="M")
-        if agent.type is AgentType.PROCESSING_ONLY or model.inline is not None:
+        if agent.type is AgentType.PROCESSING_ONLY or agent.state is not None or model.inline is not None:
             continue
         try:
             profiles.resolve(model.profile or Category.named(model.category or "M"))

@@ -39,8 +39,7 @@ def inputs_context(spec: FlowSpec, values: Mapping[str, object]) -> Context:
             message = f'The input "{item.key}": {error}.'
             problems.append(Problem(severity="error", message=message, path=f"$.inputs[{index}]"))
     if problems:
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise FlowInvalid(f"{problems[0].message}{more}", problems=problems)
+        raise FlowInvalid.of(problems)
     return context
 
 
