@@ -29,12 +29,13 @@ from workbench.theme import theme
 FLUSH_MILLISECONDS = 33
 FLUSH_SECONDS = 0.008
 """Time one turn of the timer may take for all panes together."""
-FLUSH_CHARACTERS = 16_384
+FLUSH_CHARACTERS = 4096
+"""Inserted at once; between two such pieces the time is looked at."""
 PANES_A_TURN = 4
 """Panes that show something in one turn; with more of them each is served less often, since every one is repainted."""
 MAX_BLOCKS = 5000
-RENDER_LIMIT = 100_000
-"""Characters up to which an answer is rendered as Markdown."""
+RENDER_LIMIT, RENDER_ASKED_LIMIT = 32_000, 400_000
+"""Characters up to which an answer is rendered by itself, and when the person asks: laying out takes 1 ms for 1 KB."""
 
 
 class View(StrEnum):
@@ -58,11 +59,12 @@ class PaneFlusher(QObject):
         self._timer.timeout.connect(self.flush)
         self._panes: list[Callable[[float], bool]] = []
         self._first = 0
+        self._awake = False
 
     @property
     def active(self) -> bool:
         """Whether the timer runs."""
-        return self._timer.isActive()
+        return self._awake
 
     def add(self, flush: Callable[[float], bool]) -> None:
         """Ask this pane at every turn; it gets the deadline and says whether it had something to show."""
@@ -70,7 +72,8 @@ class PaneFlusher(QObject):
 
     def wake(self) -> None:
         """There may be new text."""
-        if not self._timer.isActive():
+        if not self._awake:
+            self._awake = True
             self._timer.start()
 
     def flush(self) -> None:
@@ -87,6 +90,7 @@ class PaneFlusher(QObject):
         if served:
             self.flushed.emit()
         else:
+            self._awake = False
             self._timer.stop()
 
 
@@ -297,7 +301,8 @@ class StreamText(QTextEdit):
             self._read = 0
             self._final = True
             return True
-        if self._view is View.RENDERED and self._whole and len(text) <= RENDER_LIMIT:
+        limit = RENDER_LIMIT if self._chosen is None else RENDER_ASKED_LIMIT
+        if self._view is View.RENDERED and self._whole and len(text) <= limit:
             self._rendered = ClosedDocument(self)
             self._rendering = rendering(self._rendered, text)
             self._read = len(text)
