@@ -51,7 +51,7 @@ def make_application() -> QApplication:
 def run_window(documents: Sequence[str], folders: Folders, *, offline: bool = False) -> int:
     """Open the window with these flows and stay until it is closed; the exit status."""
     app = make_application()
-    qInstallMessageHandler(_log_qt)
+    qInstallMessageHandler(log_qt)
     settings = Settings(folders.settings)
     theme.reduced_motion = settings.reduced_motion
     theme.install(settings.theme, settings.zoom)
@@ -131,5 +131,6 @@ async def _live(
     return 0
 
 
-def _log_qt(kind: QtMsgType, _context: QMessageLogContext, message: str | None) -> None:
+def log_qt(kind: QtMsgType, _context: QMessageLogContext, message: str | None) -> None:
+    """Qt's messages become log lines."""
     logging.getLogger("qt").log(QT_LEVELS[kind], "%s", message)

@@ -3,12 +3,12 @@
 import asyncio
 from pathlib import Path
 
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
 from engine import Engine, LoadedFlow, ProfileStore, RunHistory
 from engine.folders import Folders
-from workbench.app import make_application
+from workbench.app import log_qt, make_application
 from workbench.desk import Desk
 from workbench.event_loop import run_application
 from workbench.log_dock import QtLogHandler
@@ -20,6 +20,8 @@ from workbench.theme import theme
 def take(loaded: LoadedFlow, output: Path, scheme: str, size: tuple[int, int], run: str, folders: Folders) -> int:
     """Draw the window with a flow, or with a recorded run, into a PNG; the exit status."""
     app = make_application()
+    # The offscreen platform notes what it cannot do; that is no news for a terminal.
+    qInstallMessageHandler(log_qt)
     theme.reduced_motion = True
     theme.install(scheme)
     return run_application(app, _take(app, loaded, output, size, run, folders))
