@@ -7,7 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 ORDER = ("streaming_client", "request_client", "event_loop", "end_to_end", "startup", "executor", "branches")
-"""P1 and P2, P3, P4, P5, P9, P11, P12 of docs/performance.md."""
+"""P1 and P2, P3, P4, P5, P9, P11, P12."""
 
 
 def main() -> int:

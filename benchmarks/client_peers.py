@@ -128,7 +128,7 @@ def openai_python(url: str) -> tuple[Ask, Close]:
     """The client library of OpenAI."""
     import openai
 
-    client = openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)
+    client = openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0, timeout=None)
 
     async def ask(model: str) -> int:
         chunks = 0

@@ -61,7 +61,7 @@ async def compare(url: str) -> int:
     if "openai" not in absent:
         import openai
 
-        client = openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)
+        client = openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0, timeout=None)
 
         async def with_openai() -> object:
             return (await client.chat.completions.create(model="whole", messages=MESSAGES)).choices

@@ -84,7 +84,7 @@ def keyring_secret(name: str) -> str | None:
     try:
         keyring = importlib.import_module("keyring")
         backend = keyring.get_keyring()
-        # Priorities below 1 are the backends that keep nothing, or keep it in plain text (reliability R50).
+        # Priorities below 1 are the backends that keep nothing, or keep it in plain text.
         if backend.priority < 1 or "Plaintext" in type(backend).__name__:
             return None
         secret = backend.get_password(KEYRING_SERVICE, name)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: atomic saving (reliability R25) and reading within a limit (R42)."""
+"""Files that are whole or not there: atomic saving and reading within a limit."""
 
 import contextlib
 import os

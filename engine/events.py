@@ -12,7 +12,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as plain data."""
 
     type: str
-    """`GENERAL` or `PARSING` (engine.md 8)."""
+    """`GENERAL` or `PARSING` (docs/running-flows.md)."""
     name: str
     """Class name, `ConnectFailed` for instance."""
     message: str

@@ -76,7 +76,7 @@ EMBEDDED_URL = "embedded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """The optional keys of a profile (llm_layer 1.2), one field each; seconds for time limits, tokens for budgets."""
+    """The optional keys of a profile (docs/profiles.md), one field each: seconds for times, tokens for budgets."""
 
     interface_url: str = ""
     api_version: str = ""

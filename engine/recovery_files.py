@@ -1,4 +1,4 @@
-"""Recovery files: unsaved changes of documents, kept apart from the user's files until saved or discarded (R26)."""
+"""Recovery files: unsaved changes of documents, kept apart from the user's files until saved or discarded."""
 
 import contextlib
 import hashlib

@@ -57,7 +57,7 @@ class CompletionStatistics:
 
 
 def per_second_text(tokens: int, milliseconds: int) -> str:
-    """Tokens per second with at most two decimals, half-even, decimal point; `0` for no time (engine.md 10)."""
+    """Tokens per second with at most two decimals, half-even, decimal point; `0` for no time."""
     if milliseconds <= 0:
         return "0"
     rate = (Decimal(tokens) * 1000 / Decimal(milliseconds)).quantize(Decimal("0.01"), ROUND_HALF_EVEN)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 7.0
-"""From the decision to end to the end of the loop, at most (reliability R21: 8 s for the process)."""
+"""From the decision to end to the end of the loop, at most."""
 
 QT_LEVELS = {
     QtMsgType.QtDebugMsg: logging.DEBUG,

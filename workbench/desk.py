@@ -329,7 +329,7 @@ class Desk(QObject):
         self.show_error(error, [retry])
 
     async def _retry_history(self) -> None:
-        if self.engine.history is not None and await self.engine.history.retry():
+        if self.engine.history is not None and await self.engine.history.flush():
             self.show_banner(Banner("accent", self.tr("The runs are saved now.")))
 
     def _show_data_folder(self) -> None:

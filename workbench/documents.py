@@ -250,6 +250,6 @@ class Documents(QObject):
 
 
 def slug(title: str) -> str:
-    """A safe file name from a title: letters, digits and hyphens (reliability R44)."""
+    """A safe file name from a title: letters, digits and hyphens."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60]
     return words or "flow"

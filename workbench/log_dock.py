@@ -18,7 +18,7 @@ KEY_SHAPES = re.compile(r"\b(?:sk|pk|key|hf|gsk|xai)[-_][A-Za-z0-9_-]{12,}|(?<=B
 
 
 class MaskKeys(logging.Filter):
-    """Keeps key-shaped text out of every log line (reliability R53)."""
+    """Keeps key-shaped text out of every log line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace what looks like a key; the line stays."""

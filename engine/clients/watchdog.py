@@ -11,7 +11,7 @@ TICK = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds; see llm_layer 5.4."""
+    """Seconds."""
 
     connect: float
     progress: float

@@ -1,4 +1,4 @@
-"""The turns an agent sends, by its type and the conversation that reached it (engine.md 8.5)."""
+"""The turns an agent sends, by its type and the conversation that reached it (docs/running-flows.md)."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Walks a flow: steps, splits, merges, routes, limits (engine.md 8.3 and 8.7 to 8.9).
+"""Walks a flow: steps, splits, merges, routes, limits (docs/running-flows.md).
 
 A step is one execution of an agent. Its splits wait in the lane of the profile they ask; a lane has as many workers as
 the profile allows requests at a time, so 10,000 splits are 10,000 turns of a few workers, never 10,000 tasks. A worker

@@ -18,8 +18,8 @@ from msgspec import inspect
 from engine.atomic_file import read_limited, write_atomically
 from engine.errors import FlowFileError, Problem, StorageError
 from engine.flow.flow_spec import FORMAT, VERSION, FlowSpec, Spec
+from engine.flow.report import did_you_mean
 from engine.flow.strict_json import decode_text, parse_json
-from engine.flow.suggestions import did_you_mean
 
 SIZE_LIMIT = 20_000_000
 """Bytes a flow file may have."""

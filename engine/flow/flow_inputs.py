@@ -10,8 +10,8 @@ from engine.atomic_file import read_limited
 from engine.errors import FlowFileError, FlowInvalid, Problem, StorageError
 from engine.flow.context import Context, text_of
 from engine.flow.flow_spec import FlowSpec, InputSpec
+from engine.flow.report import did_you_mean
 from engine.flow.strict_json import decode_text, parse_json
-from engine.flow.suggestions import did_you_mean
 
 FILE_LIMIT = 20_000_000
 """Bytes of a file given as input."""

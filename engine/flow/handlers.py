@@ -1,4 +1,4 @@
-"""Handlers turn an answer into context keys (engine.md 11)."""
+"""Handlers turn an answer into context keys."""
 
 import asyncio
 from collections.abc import Callable, Mapping

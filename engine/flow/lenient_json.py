@@ -1,4 +1,4 @@
-"""Reads the JSON that models write: comments, single quotes, missing quotes, trailing commas (engine.md 11.4).
+"""Reads the JSON that models write: comments, single quotes, missing quotes, trailing commas.
 
 Text of a model is data: it is parsed by recursive descent with limits, never evaluated, and yields one value or a
 failure.

@@ -1,4 +1,4 @@
-"""Asks a model for one branch: attempts, streaming, the handler, what it cost (engine.md 8.6)."""
+"""Asks a model for one branch: attempts, streaming, the handler, what it cost."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The Jinja2 environment of expressions and templates: data in, data out, nothing else (reliability R60).
+"""The Jinja2 environment of expressions and templates: data in, data out, nothing else.
 
 There is no loader, nothing can be changed, only whitelisted filters and methods exist, an undefined name is an error
 unless it is asked about (`KEY is defined`), and whatever could grow or run without end is bounded: 2 seconds, 4 MiB.

@@ -1,4 +1,4 @@
-"""The trace of a branch: what happened to it, as short symbols in order (engine.md 9)."""
+"""The trace of a branch: what happened to it, as short symbols in order."""
 
 from enum import StrEnum
 

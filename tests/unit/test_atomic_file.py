@@ -1,4 +1,4 @@
-"""Saving is atomic whatever fails (R25), reading has a limit (R42)."""
+"""Saving is atomic whatever fails, reading has a limit."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Expressions and Jinja2 prompts: what they can do, what they cannot, and that nothing hangs (R60)."""
+"""Expressions and Jinja2 prompts: what they can do, what they cannot, and that nothing hangs."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Flow files: what is read is what is written, and every fault has its place (R42, R43)."""
+"""Flow files: what is read is what is written, and every fault has its place."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Unsaved changes survive the program and never touch the user's file (R26)."""
+"""Unsaved changes survive the program and never touch the user's file."""
 
 import logging
 import stat

@@ -16,7 +16,7 @@ from engine.recovery_files import RecoveryFiles
 logger = logging.getLogger(__name__)
 
 QUIET_MS = 1500
-"""Unsaved changes are kept this long after the last edit (reliability R26: within 2 s) …"""
+"""Unsaved changes are kept this long after the last edit …"""
 BUSY_SECONDS = 10.0
 """… and at most this often while the editing goes on."""
 

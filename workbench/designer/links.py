@@ -36,7 +36,7 @@ _PILL_HEIGHT = 18.0
 _PILL_RISE = 15.0
 _DOT_RADIUS = 3.5
 _FEEDBACK_ROUNDS = 2
-"""First attempt and the one with feedback (engine.md 9)."""
+"""First attempt and the one with feedback."""
 _Z_LINK, _Z_PILL = -1.0, 2.0
 
 

@@ -45,7 +45,7 @@ class PlaceholderHighlighter(QSyntaxHighlighter):
 
 
 def _tint(color: QColor) -> QColor:
-    """14 % of a syntax colour over the field (visual design 2)."""
+    """14 % of a syntax colour over the field."""
     tint = QColor(color)
     tint.setAlphaF(0.14)
     return tint
