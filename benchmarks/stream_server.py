@@ -5,6 +5,7 @@ The model name says what to send: `stream-CHUNKS-RATE` (RATE chunks a second, on
 
 import asyncio
 import json
+import os
 import re
 import sys
 
@@ -92,6 +93,7 @@ async def main() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024, limit=1 << 20)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    os._exit(0)  # the clients are gone; what is left of their connections needs no farewell
 
 
 if __name__ == "__main__":

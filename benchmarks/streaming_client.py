@@ -9,7 +9,7 @@ from table import Table
 
 FLAT_OUT = ((1, 20_000), (8, 20_000), (64, 5_000))
 """(streams, chunks each)"""
-SLOW = 10
+SLOW = 50
 """How many times fewer chunks the slow peers get."""
 REPEATS = 3
 PACED = (64, 200, 100)
@@ -46,11 +46,11 @@ async def compare(url: str) -> int:
             our_cpu <= 2.5 * cpu,
         )
         if "openai" in ask:
-            rate, _ = await best(ask["openai"], streams, chunks // SLOW, repeats=3)
+            rate, _ = await best(ask["openai"], streams, chunks // SLOW, repeats=2)
             ratio = our_rate / rate
             table.row(f"{what}: chunks/s", f"{our_rate:,.0f}", f"openai {rate:,.0f}", ratio, ">= 40x", ratio >= 40)
         if "httpx-sse" in ask:
-            rate, _ = await best(ask["httpx-sse"], streams, chunks // SLOW, repeats=3)
+            rate, _ = await best(ask["httpx-sse"], streams, chunks // SLOW, repeats=2)
             table.row(f"{what}: chunks/s", f"{our_rate:,.0f}", f"httpx-sse {rate:,.0f}", our_rate / rate, "", None)
     streams, chunks, rate = PACED
     _, our_cpu = await best(ask["ours"], streams, chunks, rate, repeats=3)

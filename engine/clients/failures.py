@@ -44,7 +44,8 @@ class Place:
     def of(cls, profile: ModelProfile, url: str) -> "Place":
         """The place of a profile's requests."""
         secrets = sorted({profile.api_key, *profile.options.headers.values()}, key=len, reverse=True)
-        shown = urlsplit(url)._replace(query="").geturl()
+        parts = urlsplit(url)
+        shown = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
         return cls(profile.name, shown, profile.model, tuple(secret for secret in secrets if len(secret) >= 8))
 
     @property

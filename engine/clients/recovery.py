@@ -157,7 +157,10 @@ class CompletionStream:
 
     @property
     def so_far(self) -> Completion:
-        """What has arrived, with the tokens it cost: for a stream that failed or was left early."""
+        """What has arrived, with the tokens it cost: for a stream that failed or was left early.
+
+        A request that brought nothing counts as none.
+        """
         return self._completion or self._complete()
 
     async def _run(self) -> AsyncGenerator[Chunk, None]:
@@ -222,7 +225,8 @@ class CompletionStream:
         """Complete the answer; an empty one is asked for once more and reported as a failure until then."""
         done = self._complete()
         if done.no_answer and not (self._attempt and self._attempt.answer.progress):
-            failure = ProtocolError("The answer is empty.", hint="Try again.")
+            place = Place.of(self._request.profile, self._request.profile.url)
+            failure = ProtocolError("The answer is empty.", hint="Try again.", facts=place.facts())
             if self._may_repeat(failure):
                 self._empty.append(done.statistics)
                 return failure
@@ -244,9 +248,11 @@ class CompletionStream:
             count=self._count,
         )
         now = time.monotonic()
-        if attempt:
+        if attempt and (answer.progress or answer.usage or answer.finish):
             first = None if attempt.first_token is None else attempt.first_token - attempt.sent
             used = replace(used, duration=now - attempt.sent, first_token=first)
+        else:
+            used = replace(used, requests=0, estimated=False)
         blank = not content.strip() and not answer.calls
         finish = FINISH_REASONS.get(answer.finish or "", FinishReason.DONE)
         if finish is FinishReason.DONE and answer.calls:
@@ -271,6 +277,8 @@ class CompletionStream:
         """Seconds until the next attempt, and what to say about it; raises the error when there is none."""
         answer = self._attempt.answer if self._attempt else Answer()
         error.partial, error.partial_reasoning = answer.text, answer.thoughts
+        if self._retries:
+            error.facts["attempts"] = str(self._retries + 1)
         if answer.progress:
             raise error
         if isinstance(error, ServerError) and error.loading:

@@ -169,6 +169,7 @@ class Transport:
     ) -> Reply:
         try:
             self._allowed(url, place)
+            _check_headers(headers, place)
             client = self._client(url)
             import httpx
 
@@ -220,6 +221,18 @@ class Transport:
         if host not in self._clients:
             self._clients[host] = _new_client(secure=parts.scheme == "https")
         return self._clients[host]
+
+
+def _check_headers(headers: Mapping[str, str], place: Place) -> None:
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            error = ConnectFailed(
+                f"The header {name} cannot be sent: it holds a line break or a character outside ASCII.",
+                hint=f"Correct apiKey or header.{name} in the profile {place.profile}.",
+                facts=place.facts(),
+            )
+            error.retryable = False
+            raise error
 
 
 async def _sent(client: "httpx.AsyncClient", request: "httpx.Request", watch: Watch) -> "httpx.Response":

@@ -99,10 +99,12 @@ class FakeServer:
     async def _stop(self) -> None:
         assert self._server is not None
         self._server.close()
-        while tasks := [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        accepting = [task for task in asyncio.all_tasks() if task not in {*self._serving, asyncio.current_task()}]
+        if accepting:  # asyncio's own: ended early they would leave the socket open
+            await asyncio.wait(accepting, timeout=5)
+        for task in [*self._serving, *accepting]:
+            task.cancel()
+        await asyncio.gather(*self._serving, *accepting, return_exceptions=True)
         for writer in self._writers:  # also of a connection whose task was cancelled before it began
             writer.close()
         for _ in range(3):  # transports close in the turns after

@@ -39,6 +39,9 @@ async def test_a_refused_connection_names_what_to_start() -> None:
     port = free_port()
     outcome = await ask(profile_for(f"http://127.0.0.1:{port}"))
     assert type(outcome.failure) is ConnectFailed
+    assert outcome.failure.facts["attempts"] == "3"
+    assert outcome.so_far is not None
+    assert outcome.so_far.statistics.requests == 0
     assert f"127.0.0.1:{port}" in str(outcome.failure)
     assert "Start the server" in outcome.failure.hint
     assert outcome.waits == [0.5, 1.0]
@@ -85,6 +88,22 @@ async def test_an_address_that_is_none(url: str) -> None:
     outcome = await ask(profile_for(url, max_retries=0))
     assert type(outcome.failure) is ConnectFailed
     assert "no http or https address" in str(outcome.failure)
+
+
+@pytest.mark.parametrize("key", ["canary\nX: y", "canary\r", "canary\x00", "canaryé"])
+async def test_a_key_that_cannot_be_sent(key: str) -> None:
+    with FakeServer(chat("ok")) as server:
+        outcome = await ask(profile_for(server.url, api_key=key))
+    assert type(outcome.failure) is ConnectFailed
+    assert "Authorization" in str(outcome.failure)
+    assert "canary" not in f"{outcome.failure} {outcome.failure.hint} {outcome.failure.facts}"
+    assert outcome.waits == []
+    assert server.requests == []
+
+
+async def test_a_password_in_the_address_is_not_shown() -> None:
+    outcome = await ask(profile_for(f"http://user:canary@127.0.0.1:{free_port()}/v1?key=canary", max_retries=0))
+    assert "canary" not in f"{outcome.failure} {outcome.failure.hint} {outcome.failure.facts}"
 
 
 def server_tls() -> ssl.SSLContext:
