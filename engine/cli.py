@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 from collections.abc import Collection, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -143,14 +143,7 @@ def validate(
             continue
         problems += loaded.problems
         problems += check_flow(loaded.spec, profiles=store.names(), categories=store.categories(), file=name)
-    if as_json:
-        _print_json([_problem_json(problem) for problem in problems])
-    else:
-        for problem in problems:
-            options.terminal.result(str(problem))
-        if not problems:
-            options.terminal.note("No problems.")
-    raise typer.Exit(INVALID if any(problem.severity == "error" for problem in problems) else DONE)
+    _print_problems(problems, options.terminal, as_json=as_json)
 
 
 def open_flow(name: str) -> LoadedFlow:
@@ -253,14 +246,7 @@ def profiles_validate(
         problems = [problem for path in paths for problem in check_file(path).problems]
     else:
         problems = ProfileStore(options.folders.profiles).problems()
-    if as_json:
-        _print_json([_problem_json(problem) for problem in problems])
-    else:
-        for problem in problems:
-            options.terminal.result(str(problem))
-        if not problems:
-            options.terminal.note("No problems.")
-    raise typer.Exit(INVALID if any(problem.severity == "error" for problem in problems) else DONE)
+    _print_problems(problems, options.terminal, as_json=as_json)
 
 
 # -- models -----------------------------------------------------------------------------------------------------------
@@ -404,15 +390,20 @@ def _usage(message: str) -> NoReturn:
     raise typer.BadParameter(message)
 
 
+def _print_problems(problems: Sequence[Problem], terminal: Terminal, *, as_json: bool) -> NoReturn:
+    """The result of a check; leaves with its status."""
+    if as_json:
+        _print_json([_problem_json(problem) for problem in problems])
+    else:
+        for problem in problems:
+            terminal.result(str(problem))
+        if not problems:
+            terminal.note("No problems.")
+    raise typer.Exit(INVALID if any(problem.severity == "error" for problem in problems) else DONE)
+
+
 def _problem_json(problem: Problem) -> dict[str, object]:
-    return {
-        "severity": problem.severity,
-        "message": problem.message,
-        "file": problem.file,
-        "path": problem.path,
-        "line": problem.line,
-        "agent": problem.agent,
-    }
+    return asdict(problem)
 
 
 def _profile_json(entry: ProfileEntry, categories: list[str]) -> dict[str, object]:

@@ -156,10 +156,8 @@ class ProfileStore:
         known = self._files.read().profiles
         if name in known:
             return
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        meant = f" Did you mean {close[0]}?" if close else ""
         raise ProfileNotFound(
-            f'There is no profile "{name[:100]}".{meant}',
+            f'There is no profile "{name[:100]}".{_meant(name, known)}',
             hint=f"Profiles: {', '.join(sorted(known))}.",
             facts={"profile": name[:100]},
         )
@@ -169,9 +167,8 @@ class ProfileStore:
         yield from files.problems
         for key, name in files.mapping.items():
             if name not in files.profiles:
-                close = difflib.get_close_matches(name, files.profiles, n=1)
-                meant = f" Did you mean {close[0]}?" if close else ""
                 entry = files.mapping_entries[key]
+                meant = _meant(name, files.profiles)
                 yield Problem(
                     severity="error",
                     message=f'{key}: found "{name[:100]}", expected the name of a profile.{meant}',
@@ -179,6 +176,11 @@ class ProfileStore:
                     line=entry[1],
                     path=key,
                 )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def check_file(path: Path, environ: Mapping[str, str] | None = None) -> ProfileEntry:

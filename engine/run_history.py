@@ -150,7 +150,7 @@ class RunHistory:
         self._queue.append(
             RunBegun(run_id=run_id, flow=flow_name, flow_text=flow_text, inputs=inputs, profiles=profiles)
         )
-        return await self._saved()
+        return await self.flush()
 
     def record(self, event: AnyEvent) -> None:
         """Take note of an event of a run that has begun; costs a microsecond."""
@@ -158,18 +158,19 @@ class RunHistory:
         if self._sleeping or type(event) in COMMITTED_AT_ONCE:
             self._ring()
 
-    async def finish(self, event: RunFinished) -> bool:
-        """Record the end of a run (unless `record` did) and wait until it would survive a power cut, or has failed."""
-        self.record(event)
-        return await self._saved()
-
     async def flush(self) -> bool:
-        """Wait until everything recorded so far is saved, or has failed."""
-        return await self._saved()
+        """Wait until everything recorded so far is saved, or has failed (the result says which).
 
-    async def retry(self) -> bool:
-        """Try again to save what could not be saved."""
-        return await self._saved()
+        What could not be saved before is tried again. The end of a run that is saved survives a power cut.
+        """
+        loop = self._loop = asyncio.get_running_loop()
+        waiter = _Waiter(loop, loop.create_future())
+        self._queue.append(waiter)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="run history", daemon=True)
+            self._thread.start()
+        self._ring()
+        return await waiter.done
 
     async def close(self) -> bool:
         """Save what is left and end the thread; whether everything is saved."""
@@ -200,16 +201,6 @@ class RunHistory:
         midnight = datetime.combine(day, time_of_day()).astimezone().timestamp()
         nothing = CostTotal(cost=Decimal(0), provenance=CostProvenance.FREE)
         return await self._read(lambda connection: _read_cost(connection, midnight), nothing)
-
-    async def _saved(self) -> bool:
-        loop = self._loop = asyncio.get_running_loop()
-        waiter = _Waiter(loop, loop.create_future())
-        self._queue.append(waiter)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="run history", daemon=True)
-            self._thread.start()
-        self._ring()
-        return await waiter.done
 
     def _ring(self) -> None:
         if self._bell.locked():

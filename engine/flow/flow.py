@@ -10,8 +10,6 @@ from engine.errors import FlowError, FlowInvalid, Problem
 from engine.flow.agent import Agent
 from engine.flow.flow_spec import InputSpec
 
-__all__ = ["Flow", "InputSpec", "Limits"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -13,7 +13,6 @@ from engine.flow.agent_check import is_ignored_override, is_secret
 from engine.flow.context import Context, Skip, text_of
 from engine.flow.flow import Flow, Limits
 from engine.flow.flow_check import check_flow
-from engine.flow.flow_inputs import inputs_context
 from engine.flow.flow_spec import (
     AgentSpec,
     AgentType,
@@ -29,8 +28,6 @@ from engine.flow.handlers import AccumulateHandler, Handler, JsonHandler, TextHa
 from engine.flow.template import Parts, expand, literal
 from engine.profile import ProfileRef
 from engine.profile_builder import inline_profile
-
-__all__ = ["build_flow", "inputs_context"]
 
 Render = Callable[[str, Context], Parts]
 

@@ -1,10 +1,12 @@
-"""Collects the problems a check finds."""
+"""Collects the problems a check finds, with a guess at what was meant."""
 
+import difflib
 from collections.abc import Collection
 
 from engine.errors import Problem
-from engine.flow.suggestions import did_you_mean
 
+_MOST_NAMES = 500
+"""Names to compare with; more take too long for a guess."""
 _MOST_GUESSES = 50
 """Guesses at what was meant; each compares a name with many others."""
 
@@ -32,3 +34,12 @@ class Report:
 
     def _add(self, severity: str, path: str, message: str, agent: str) -> None:
         self.problems.append(Problem(severity=severity, message=message, file=self._file, path=path, agent=agent))
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """The end of a message about an unknown name: `; did you mean "…"?`, or nothing when no known one is similar."""
+    if len(known) > _MOST_NAMES or len(name) > 100:
+        return ""
+    by_lower = {entry.lower(): entry for entry in known}
+    near = difflib.get_close_matches(name.strip().lower(), by_lower, 1)
+    return f'; did you mean "{by_lower[near[0]]}"?' if near else ""

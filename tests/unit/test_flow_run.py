@@ -9,8 +9,9 @@ from engine.completion import Completer
 from engine.errors import TemplateError
 from engine.flow.context import Context
 from engine.flow.executor import Walk
-from engine.flow.flow_build import build_flow, inputs_context
+from engine.flow.flow_build import build_flow
 from engine.flow.flow_file import read_flow
+from engine.flow.flow_inputs import inputs_context
 from engine.flow.flow_spec import FlowSpec
 from tests.helpers.scripted_completer import Answer, Request, ScriptedCompleter
 

@@ -69,7 +69,8 @@ async def test_a_run_comes_back_as_it_looked(history: RunHistory) -> None:
     events = await record(history)
     end = events[-1]
     assert isinstance(end, RunFinished)
-    assert await history.finish(end)
+    history.record(end)
+    assert await history.flush()
     (row,) = await history.runs()
     assert (row.id, row.flow, row.status, row.seconds) == ("run 1", "Sample", "finished", 2.0)
     assert (row.requests, row.in_tokens, row.cached_in_tokens) == (2, 20, 4)
@@ -271,7 +272,8 @@ async def run_on_failing_disk(path: Path, monkeypatch: pytest.MonkeyPatch, call:
         history.record(event)
         await history.flush()
     assert isinstance(events[-1], RunFinished)
-    await history.finish(events[-1])
+    history.record(events[-1])
+    await history.flush()
     await asyncio.sleep(0)
     failed = disk.calls >= call
     if failed:
@@ -280,7 +282,7 @@ async def run_on_failing_disk(path: Path, monkeypatch: pytest.MonkeyPatch, call:
         assert "disk I/O error" in str(error)
         assert history.error is not None or not lasting
     disk.fail_at, disk.fail_after = 0, False
-    assert await history.retry()
+    assert await history.flush()
     assert history.error is None
     assert (await history.run("run 1")).events == merge_chunks(events)
     (row,) = await history.runs()
@@ -319,7 +321,7 @@ async def test_a_full_disk_keeps_results_until_there_is_room(path: Path, monkeyp
     await asyncio.sleep(0)
     assert [str(error) for error in told] == ["The database history.sqlite cannot be used: database or disk is full."]
     pages = 1_000_000
-    assert await history.retry()
+    assert await history.flush()
     assert (await history.run("run 1")).events == merge_chunks(events)
     await history.close()
 
