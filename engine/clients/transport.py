@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import logging
 import ssl
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
@@ -116,6 +117,11 @@ class Transport:
         self._watchdog = Watchdog()
         self._draining: set[asyncio.Task[None]] = set()
 
+    async def load(self) -> None:
+        """Import the HTTP library, off this thread since that takes most of a second; requests do it when they must."""
+        if "httpx_aiohttp" not in sys.modules:
+            await asyncio.to_thread(_import)
+
     def send(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes = b"", place: Place, limits: Limits
     ) -> Opening:
@@ -170,6 +176,7 @@ class Transport:
         try:
             self._allowed(url, place)
             _check_headers(headers, place)
+            await self.load()
             client = self._client(url)
             import httpx
 
@@ -221,6 +228,12 @@ class Transport:
         if host not in self._clients:
             self._clients[host] = _new_client(secure=parts.scheme == "https")
         return self._clients[host]
+
+
+def _import() -> None:
+    import aiohttp  # noqa: F401
+    import httpx  # noqa: F401
+    import httpx_aiohttp  # noqa: F401
 
 
 def _check_headers(headers: Mapping[str, str], place: Place) -> None:
