@@ -319,6 +319,19 @@ def test_traces_and_statistics_of_the_end(panel: RunPanel) -> None:
     assert texts == [["Writer", "1", "100", "20", "≥ $0.0004"], ["Total", "1", "100", "20", "≥ $0.0004"]]
 
 
+def test_a_narrow_table_leaves_figures_out_instead_of_scrolling(panel: RunPanel) -> None:
+    panel.show_run("Flow", finished_run())
+    panel.show_tab("Statistics")
+    table = panel.statistics.table
+    hidden = []
+    for width in (1600, 900, 560):
+        panel.resize(width, 300)
+        hidden.append([table.isColumnHidden(column) for column in range(table.columnCount())].count(True))
+    assert hidden[0] == 0 < hidden[1] < hidden[2]
+    assert not table.isColumnHidden(0)
+    assert not table.isColumnHidden(9)
+
+
 def test_copying_gives_the_whole_text(qtbot: QtBot, panel: RunPanel) -> None:
     script = Script()
     panel.start("Flow")

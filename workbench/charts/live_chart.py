@@ -156,10 +156,10 @@ class LiveChart(QWidget):
         unknown = series.provenance is CostProvenance.UNKNOWN and not series.cost
         steps = [] if unknown else _stairs(series.costs, now - (series.started or now))
         self._curves["cost"].setData([moment for moment, _ in steps], [cost for _, cost in steps])
-        tops = (max(both, default=0.0), float(series.cost))
-        for plot, top in zip(self._plots, tops, strict=True):
+        tops = ((max(both, default=0.0), 10.0), (float(series.cost), 0.01))
+        for plot, (top, least) in zip(self._plots, tops, strict=True):
             plot.setXRange(0, axis, padding=0)
-            plot.setYRange(0, top * 1.15 or 1.0, padding=0)
+            plot.setYRange(0, top * 1.15 or least, padding=0)
 
     def _show_heads(self, both: list[float], thinking: list[float], *, running: bool) -> None:
         last = both[-4:]

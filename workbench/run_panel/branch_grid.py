@@ -40,7 +40,7 @@ class BranchCell(QWidget):
         for widget in (self._icon, self._name, self._word, self._time):
             head.addWidget(widget)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 1, 1)
+        layout.setContentsMargins(0, 1, 1, 0)
         layout.setSpacing(0)
         layout.addWidget(self._head)
         layout.addWidget(self.text, 1)
@@ -114,7 +114,8 @@ class BranchCell(QWidget):
         painter.fillRect(self.rect(), theme.color("bg.field"))
         painter.setPen(theme.color("line"))
         painter.drawLine(self.width() - 1, 0, self.width() - 1, self.height())
-        painter.drawLine(0, self.height() - 1, self.width(), self.height() - 1)
+        if self.y() > 0:
+            painter.drawLine(0, 0, self.width(), 0)
 
 
 class BranchGrid(QWidget):

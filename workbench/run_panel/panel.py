@@ -196,6 +196,12 @@ class RunPanel(QWidget):
         self._tabs.addTab(name)
         self._pages.addWidget(page)
 
+    def show_tab(self, name: str) -> None:
+        """Bring the tab of that name to the front, if there is one."""
+        for index in range(self._tabs.count()):
+            if self._tabs.tabText(index) == name:
+                self._tabs.setCurrentIndex(index)
+
     # -- the run ----------------------------------------------------------------------------------------------------
 
     @property

@@ -160,7 +160,10 @@ class PhaseClock(QWidget):
         figures = QFontMetricsF(theme.font(11))
         width = name + theme.px(16)
         if segment.state != "future":
-            width += figures.horizontalAdvance(WIDEST_TIME) + theme.px(16)
+            width += theme.px(16)
+        if segment.time:
+            reserved = WIDEST_TIME if segment.seconds or segment.state == "current" else segment.time
+            width += figures.horizontalAdvance(reserved)
         if segment.rate:
             width += figures.horizontalAdvance(WIDEST_RATE) + theme.px(6)
         return width

@@ -1,7 +1,7 @@
 """The Statistics tab: what each agent used, and the run in total."""
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -19,6 +19,11 @@ from engine.statistics import CostProvenance
 from workbench.run_panel.run_model import RunModel
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text, visible_text
 from workbench.theme import theme
+
+LEAST_NEEDED = (2, 4, 7, 6, 1, 3, 8)
+"""Columns that go when there is no room, in this order: from cache, cached in, speed, reasoning, requests, in, time."""
+NAME_WIDTH = 130
+"""Design px the agents' names keep."""
 
 
 class _FigureDelegate(QStyledItemDelegate):
@@ -71,6 +76,7 @@ class StatisticsView(QWidget):
         self.table = QTableWidget(0, len(self._names), self)
         self.table.setHorizontalHeaderLabels(self._names)
         self.table.setShowGrid(False)
+        self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.table.setItemDelegate(_FigureDelegate(self.table))
         self.table.verticalHeader().hide()
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -101,6 +107,26 @@ class StatisticsView(QWidget):
         self.table.verticalHeader().setDefaultSectionSize(theme.px(28))
         self.refresh()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out what has no room."""
+        super().resizeEvent(event)
+        self._hide_columns()
+
+    def _hide_columns(self) -> None:
+        """Hide figures, the least needed first, until the names keep their width."""
+        header = self.table.horizontalHeader()
+        for column in LEAST_NEEDED:
+            self.table.setColumnHidden(column, False)
+        wanted = theme.px(NAME_WIDTH) + sum(
+            max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column))
+            for column in range(1, self.table.columnCount())
+        )
+        for column in LEAST_NEEDED:
+            if wanted <= self.width():
+                return
+            wanted -= max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column))
+            self.table.setColumnHidden(column, True)
+
     def refresh(self) -> None:
         """Take what the run has now."""
         agents = self._model.agent_statistics()
@@ -110,6 +136,7 @@ class StatisticsView(QWidget):
         self.table.setRowCount(len(rows))
         for number, (name, done) in enumerate(rows):
             self._fill(number, [name, *self._figures(done)], total=number == len(rows) - 1)
+        self._hide_columns()
 
     @staticmethod
     def _figures(done: Statistics) -> list[str]:

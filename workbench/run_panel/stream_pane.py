@@ -30,7 +30,7 @@ class FollowButton(QToolButton):
         self.setToolTip(
             self.tr("The newest text stays in sight; scroll up to stop")
             if following
-            else self.tr("Scroll to the newest text and follow it (End)")
+            else self.tr("Scroll to the newest text and follow it (Ctrl+End)")
         )
         self.setFont(theme.font(11, 600))
         self.setIcon(theme.icon("jump-end", 12, "run" if following else "text2"))
