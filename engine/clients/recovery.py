@@ -26,7 +26,9 @@ from engine.clients.transport import Transport
 from engine.clients.usage import TextCounter, account
 from engine.clients.watchdog import Limits
 from engine.completion import Chunk, Completion, FinishReason, Phase, RetryNotice
-from engine.errors import ProtocolError, RequestError, RequestRejected, ServerError
+from engine.conversation import Conversation, Turn
+from engine.errors import ContextTooLong, ProtocolError, RequestError, RequestRejected, ServerError
+from engine.messages import fitted, input_budget, list_tokens
 from engine.profile import ModelProfile
 from engine.statistics import CompletionStatistics
 
@@ -202,6 +204,8 @@ class CompletionStream:
     async def _start(self) -> Attempt:
         request = self._request
         if self._wire is None:
+            self._fit(input_budget(request.profile))
+            request = self._request
             self._wire = self._client.form(request, await self._requests.model(self._client, request.profile))
         options = request.profile.options
         limits = Limits(
@@ -213,6 +217,40 @@ class CompletionStream:
         place = Place.of(request.profile, self._wire.url)
         self._attempt = Attempt(self._requests.transport, self._client, request, self._wire, place, limits)
         return self._attempt
+
+    def _fit(self, budget: int) -> bool:
+        """Leave out old turns that do not fit; whether any went. Raises ContextTooLong when the rest is too much."""
+        turns = self._request.conversation.turns
+        if budget <= 0 or _surely_fits(turns, budget):
+            return False
+        try:
+            fit = fitted(turns, budget, self._count)
+        except ContextTooLong as error:
+            profile = self._request.profile
+            error.facts.update(Place.of(profile, profile.url).facts())
+            raise
+        if fit.turns == turns:
+            return False
+        self._request = replace(self._request, conversation=Conversation(fit.turns))
+        note = f"The prompt of {fit.before} tokens was shortened to {fit.after} by leaving out its oldest turns."
+        self.warnings.append(note)
+        if fit.context_too_small:
+            self.warnings.append("The context is too small: even the last exchange before the question was left out.")
+        log.warning("%s: %s", self._request.profile.name, note)
+        return True
+
+    def _shorten(self, error: RequestError) -> bool:
+        """After a refusal as too long: try once with three quarters of the prompt, if anything can go."""
+        if not isinstance(error, ContextTooLong) or "length" in self._adapted:
+            return False
+        self._adapted.add("length")
+        try:
+            shorter = self._fit(list_tokens(self._request.conversation.turns, self._count) * 3 // 4)
+        except ContextTooLong:
+            return False
+        if shorter:
+            self._wire = None
+        return shorter
 
     def _enter(self, phase: Phase) -> Chunk | None:
         """The chunk that tells of a phase, unless the call is in it; loading lasts until the answer begins."""
@@ -283,7 +321,7 @@ class CompletionStream:
             raise error
         if isinstance(error, ServerError) and error.loading:
             return self._loading(error)
-        if self._adapt(error):
+        if self._shorten(error) or self._adapt(error):
             return 0.0, self._notice(error, 0.0)
         if not self._may_repeat(error):
             raise error
@@ -345,6 +383,13 @@ class CompletionStream:
                 log.warning("%s", self.warnings[-1])
                 return True
         return False
+
+
+def _surely_fits(turns: Sequence[Turn], budget: int) -> bool:
+    """Whether counting is not needed: no token is shorter than a byte."""
+    texts = [text for turn in turns for text in (turn.text, turn.tool_call_id)]
+    texts += [text for turn in turns for call in turn.tool_calls for text in (call.name, call.arguments)]
+    return 16 * len(turns) + 16 + 4 * sum(map(len, texts)) <= budget
 
 
 def _sum(parts: Sequence[CompletionStatistics]) -> CompletionStatistics:

@@ -8,12 +8,16 @@ from decimal import Decimal
 
 import pytest
 
+from engine.clients import client_for
+from engine.clients.base import ChatRequest
+from engine.clients.recovery import CompletionStream
 from engine.completion import Chunk, FinishReason, Phase
-from engine.errors import ProfileError, ProtocolError
+from engine.conversation import Conversation
+from engine.errors import ContextTooLong, ProfileError, ProtocolError
 from engine.profile import ModelProfile
 from engine.statistics import CostProvenance, Prices
-from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of
-from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event
+from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of, words
+from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event, failure
 
 STALLED = Answer(pieces=[delta("first")], framing="chunked", end="stall")
 
@@ -318,3 +322,43 @@ async def test_a_provider_of_a_later_version() -> None:
     async with requests() as sender:
         with pytest.raises(ProfileError, match="cannot talk to OLLAMA yet"):
             stream_of(sender, profile)
+
+
+def long_conversation() -> Conversation:
+    conversation = Conversation.create("be brief", "one " * 50)
+    return conversation.add_assistant("two " * 50).add_user("three " * 50).add_assistant("four " * 50).add_user("five")
+
+
+async def send(profile: ModelProfile, conversation: Conversation) -> CompletionStream:
+    async with requests() as sender:
+        request = ChatRequest.create(profile, conversation)
+        async with sender.stream(client_for(profile), request, count=words) as stream:
+            async for _ in stream:
+                pass
+    return stream
+
+
+async def test_old_turns_that_do_not_fit_are_left_out() -> None:
+    with FakeServer(chat("ok")) as server:
+        stream = await send(profile_for(server.url, max_input_tokens=130), long_conversation())
+    (sent,) = bodies(server.requests)
+    assert [item["content"].split()[0] for item in sent["messages"]] == ["be", "three", "four", "five"]
+    assert "shortened" in stream.warnings[0]
+
+
+async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
+    with FakeServer(chat("ok")) as server, pytest.raises(ContextTooLong, match="only 20 fit"):
+        await send(profile_for(server.url, max_input_tokens=20), Conversation.create("", "word " * 40))
+    assert server.requests == []
+
+
+async def test_a_prompt_refused_as_too_long_is_shortened_once() -> None:
+    too_long = failure(400, code="context_length_exceeded")
+    with FakeServer(too_long, chat("ok")) as server:
+        stream = await send(profile_for(server.url, max_retries=0), long_conversation())
+    assert stream.completion.content == "ok"
+    first, second = bodies(server.requests)
+    assert (len(first["messages"]), len(second["messages"])) == (6, 4)
+    with FakeServer(too_long) as server, pytest.raises(ContextTooLong):
+        await send(profile_for(server.url), long_conversation())
+    assert len(server.requests) == 2
