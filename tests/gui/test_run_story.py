@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QMessageBox
 
+from engine.completion import FinishReason
+from engine.events import CompletionFinished
 from engine.folders import Folders
 from tests.helpers.fake_server import DONE, Answer, FakeServer, Received, chat, delta, failure
 from tests.helpers.qt_loop import run_qt
@@ -197,7 +199,8 @@ def test_stop_closes_the_connection_keeps_the_words_and_the_next_run_works(tmp_p
             assert row.status == "stopped"
             assert row.out_tokens > 0
             recorded = await bench.engine.history.run(row.id)
-            assert "".join(getattr(event, "content", "") for event in recorded.events) == "Half an answer"
+            (answer,) = (event for event in recorded.events if isinstance(event, CompletionFinished))
+            assert (answer.content, answer.finish_reason) == ("Half an answer", FinishReason.STOPPED)
             assert await bench.run_to_end() == "finished"
             await bench.shows("A whole answer.")
 
