@@ -129,6 +129,17 @@ def test_an_endless_line_is_closed_for_display(qtbot: QtBot, bench: Bench) -> No
     assert shown.replace("\n", "") == "x" * 262_144
 
 
+def test_megabytes_at_once_are_cut_for_display_only(qtbot: QtBot, bench: Bench) -> None:
+    text = "start " + "x" * (4 * 1024 * 1024) + " end"
+    bench.stream(text)
+    qtbot.waitUntil(lambda: not bench.flusher.active, timeout=30_000)
+    shown = bench.text.toPlainText()
+    assert shown.replace("\n", "").endswith(" end")
+    assert "characters are not shown here" in shown
+    assert len(shown) < 600_000
+    assert bench.text.full_text == text
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

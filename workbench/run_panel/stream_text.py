@@ -34,6 +34,8 @@ FLUSH_CHARACTERS = 4096
 PANES_A_TURN = 4
 """Panes that show something in one turn; with more of them each is served less often, since every one is repainted."""
 MAX_BLOCKS = 5000
+MAX_BEHIND = 500_000
+"""Characters a pane may lag behind its text; showing megabytes would take many seconds, and nobody reads them."""
 RENDER_LIMIT, RENDER_ASKED_LIMIT = 32_000, 400_000
 """Characters up to which an answer is rendered by itself, and when the person asks: laying out takes 1 ms for 1 KB."""
 
@@ -260,6 +262,8 @@ class StreamText(QTextEdit):
                 return False
             self._end()
             return True
+        if source.length - self._read > MAX_BEHIND:
+            self._skip(source.length - MAX_BEHIND)
         self._insert_new(source.text, deadline)
         return True
 
@@ -275,6 +279,14 @@ class StreamText(QTextEdit):
             bar = self.verticalScrollBar()
             bar.setValue(bar.maximum())
         self._inserting = False
+
+    def _skip(self, place: int) -> None:
+        """Leave out what the display could not catch up with, and say so; copying gives it all."""
+        left_out = place - self._read
+        note = self.tr("… %1 characters are not shown here; copying gives the whole text …")
+        self._cursor.insertText("\n" + note.replace("%1", f"{left_out:,}") + "\n")
+        self._read = place
+        self._shaper = TextShaper()
 
     def _end(self) -> None:
         """The stream is over and all of it is shown: now it may be laid out."""
