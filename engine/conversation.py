@@ -1,7 +1,7 @@
 """Turns and conversations, the one message model for every provider."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -77,7 +77,3 @@ class Conversation:
         answer = Turn(role=Role.ASSISTANT, text=text, tool_calls=tuple(calls))
         outputs = tuple(Turn(role=Role.TOOL, text=output, tool_call_id=call_id) for call_id, output in results)
         return self.add(answer, *outputs)
-
-    def map_last(self, text: str) -> "Conversation":
-        """Give the last turn another text."""
-        return self.replace_last(replace(self.turns[-1], text=text)) if self.turns else self

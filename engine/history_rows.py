@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from engine.events import AnyEvent, ChunkReceived, CompletionFinished, Event, RunFinished, event_json
+from engine.events import (
+    AnyEvent,
+    ChunkReceived,
+    CompletionFinished,
+    Event,
+    RunFinished,
+    Statistics,
+    event_json,
+)
 
 Value = str | int | float | None
 Row = tuple[int, tuple[Value, ...]]
@@ -101,7 +109,8 @@ class HistoryRows:
             self._rows.append((INSERT_REQUEST, _request(event, run.seq)))
         self._append(run, event)
         if isinstance(event, RunFinished):
-            self._rows.append((FINISH_RUN, _end(event, run.started)))
+            seconds = event.statistics.effective_seconds or max(0.0, event.time - run.started)
+            self._rows.append(finish_run(event.run_id, event.status, seconds, event.statistics))
             del self._runs[event.run_id]
 
     def fold(self) -> None:
@@ -132,24 +141,20 @@ def _request(event: CompletionFinished, seq: int) -> tuple[Value, ...]:
         clean(event.agent),
         clean(event.profile),
         clean(event.model),
-        used.requests,
-        used.in_tokens,
-        used.cached_in_tokens,
-        used.out_tokens,
-        used.reasoning_out_tokens,
-        str(used.cost),
-        used.provenance.value,
+        *_figures(used),
         used.seconds,
         used.first_token,
         event.finish_reason.value,
     )
 
 
-def _end(event: RunFinished, started: float) -> tuple[Value, ...]:
-    used = event.statistics
+def finish_run(run_id: str, status: str, seconds: float, used: Statistics) -> Row:
+    """The row that ends a run."""
+    return FINISH_RUN, (status, seconds, *_figures(used), run_id)
+
+
+def _figures(used: Statistics) -> tuple[Value, ...]:
     return (
-        event.status,
-        used.effective_seconds or max(0.0, event.time - started),
         used.requests,
         used.in_tokens,
         used.cached_in_tokens,
@@ -157,7 +162,6 @@ def _end(event: RunFinished, started: float) -> tuple[Value, ...]:
         used.reasoning_out_tokens,
         str(used.cost),
         used.provenance.value,
-        event.run_id,
     )
 
 

@@ -25,8 +25,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from engine.errors import StorageError
-from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RunFinished, read_event
-from engine.history_rows import FINISH_RUN, STATEMENTS, HistoryRows, Row, RunBegun, merge_chunks
+from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RunFinished, Statistics, read_event
+from engine.history_rows import FINISH_RUN, STATEMENTS, HistoryRows, Row, RunBegun, finish_run, merge_chunks
 from engine.process_identity import is_alive, own_identity
 from engine.sqlite_schema import HISTORY, open_for_reading, open_for_writing, storage_error
 from engine.statistics import CostProvenance, RequestStatistic
@@ -340,22 +340,9 @@ def _mark_crashed(connection: sqlite3.Connection) -> None:
         end = started
         with contextlib.suppress(msgspec.MsgspecError):
             end = msgspec.json.decode(last[0], type=_Moment).time if last else started
-        used = _used(connection, run_id)
-        connection.execute(
-            STATEMENTS[FINISH_RUN],
-            (
-                "crashed",
-                max(0.0, end - started),
-                used.requests,
-                used.in_tokens,
-                used.cached_in_tokens,
-                used.out_tokens,
-                used.reasoning_out_tokens,
-                str(used.cost),
-                used.cost_provenance.value,
-                run_id,
-            ),
-        )
+        used = Statistics.of_run(_used(connection, run_id))
+        statement, values = finish_run(run_id, "crashed", max(0.0, end - started), used)
+        connection.execute(STATEMENTS[statement], values)
 
 
 def _used(connection: sqlite3.Connection, run_id: str) -> RequestStatistic:
