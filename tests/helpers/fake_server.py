@@ -9,13 +9,15 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 EVENT_STREAM = {"Content-Type": "text/event-stream"}
 JSON = {"Content-Type": "application/json"}
+
+T = TypeVar("T")
 
 Piece = bytes | float
 """Bytes to write at once, or seconds to wait."""
@@ -69,7 +71,7 @@ class FakeServer:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake server", daemon=True)
         self.open_connections = 0
         self._writers: list[asyncio.StreamWriter] = []
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving: set[asyncio.Task[Any]] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
         self.connections = 0
@@ -98,23 +100,33 @@ class FakeServer:
 
     async def _stop(self) -> None:
         assert self._server is not None
+        for _ in range(20):  # a connection that is just being accepted would lose its socket, unclosed
+            if not (accepting := self._accepting()):
+                break
+            await asyncio.wait(accepting, timeout=0.1)
         self._server.close()
-        accepting = [task for task in asyncio.all_tasks() if task not in {*self._serving, asyncio.current_task()}]
-        if accepting:  # asyncio's own: ended early they would leave the socket open
-            await asyncio.wait(accepting, timeout=5)
-        for task in [*self._serving, *accepting]:
+        tasks = [*self._serving, *self._accepting()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._serving, *accepting, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for writer in self._writers:  # also of a connection whose task was cancelled before it began
             writer.close()
         for _ in range(3):  # transports close in the turns after
             await asyncio.sleep(0)
 
+    def _accepting(self) -> list[asyncio.Task[Any]]:
+        own = {*self._serving, asyncio.current_task()}
+        return [task for task in asyncio.all_tasks() if task not in own]
+
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
-        task = self._loop.create_task(self._connection(reader, writer))
+        self._task(self._connection(reader, writer))
+
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = self._loop.create_task(work)
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
+        return task
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -155,8 +167,8 @@ class FakeServer:
             headers["Connection"] = "close"
         lines = [f"HTTP/1.1 {answer.status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
-        sending = asyncio.ensure_future(self._pieces(answer, writer))
-        ahead = asyncio.ensure_future(reader.read(1))  # nothing is due before the end of the answer
+        sending = self._task(self._pieces(answer, writer))
+        ahead = self._task(reader.read(1))  # nothing is due before the end of the answer
         try:
             await asyncio.wait((sending, ahead), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
