@@ -1,7 +1,7 @@
 """The tree of a run."""
 
 from PySide6.QtCore import QModelIndex, QRect, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QResizeEvent
+from PySide6.QtGui import QColor, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -17,6 +17,7 @@ from workbench.theme import theme
 
 SAMPLES = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.COST: "~$0.00888"}
 """The widest figures that must fit."""
+KEPT_NAMES = 2000
 MANY_ROWS = 12
 REPAINT_FEW, REPAINT_FULL = 60, 300
 """Milliseconds from a change to its repaint, with few and with more than `MANY_ROWS` rows."""
@@ -33,6 +34,9 @@ class RunTree(QTreeView):
     def __init__(self, run: RunModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.rows = RunRows(run, self)
+        self._places: list[tuple[Column, int, int]] = []
+        self._chosen: Row | None = None
+        self._elided: dict[tuple[str, int, int], str] = {}
         self._repaint = QTimer(self)
         self._repaint.setSingleShot(True)
         self._repaint.timeout.connect(self.viewport().update)
@@ -69,6 +73,7 @@ class RunTree(QTreeView):
         return self.rows.row_of(index) if index.isValid() else None
 
     def _resize_columns(self) -> None:
+        self._elided.clear()
         self.setIndentation(theme.px(16))
         self.header().setFont(theme.font(11))
         self.header().setFixedHeight(theme.px(26))
@@ -93,12 +98,22 @@ class RunTree(QTreeView):
             full = self.rows.rowCount() + self.rows.branch_count > MANY_ROWS
             self._repaint.start(REPAINT_FULL if full else REPAINT_FEW)
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Look up once what all rows need."""
+        self._places = [
+            (column, self.columnViewportPosition(column), self.columnWidth(column))
+            for column in Column
+            if not self.isColumnHidden(column)
+        ]
+        self._chosen = self.current
+        super().paintEvent(event)
+
     def drawRow(self, painter: QPainter, options: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Paint one row by hand: with many branches the delegate's way takes several times as long."""
         row = self.rows.row_of(index)
         rect = options.rect
         top, height = rect.top(), rect.height()
-        if self.selectionModel().isRowSelected(index.row(), index.parent()):
+        if row is self._chosen:
             focused = self.hasFocus()
             painter.fillRect(0, top, self.viewport().width(), height, _selected(focused))
             if focused:
@@ -107,22 +122,29 @@ class RunTree(QTreeView):
         if row.rows:
             self.drawBranches(painter, QRect(0, top, indent, height), index)
         gap = theme.px(6)
-        for column in Column:
-            if self.isColumnHidden(column):
-                continue
-            left, width = self.columnViewportPosition(column), self.columnWidth(column)
+        for column, left, width in self._places:
             text = self.rows.text(row, column)
             painter.setFont(self.rows.font(row, column))
             painter.setPen(self.rows.color(row, column))
             if column == Column.STEP:
-                left, width = left + indent, width - indent
-                taken = self._paint_icon(painter, row, left, top, height)
-                area = QRect(left + taken, top, width - taken - gap, height)
-                painter.drawText(area, LEFT, _elided(text, painter, area.width()))
+                taken = self._paint_icon(painter, row, left + indent, top, height)
+                room = width - indent - taken - gap
+                painter.drawText(left + indent + taken, top, room, height, LEFT, self._fitting(text, painter, room))
             else:
-                area = QRect(left, top, width - gap, height)
                 fits = len(text) <= len(SAMPLES[column])
-                painter.drawText(area, RIGHT, text if fits else _elided(text, painter, area.width()))
+                shown = text if fits else self._fitting(text, painter, width - gap)
+                painter.drawText(left, top, width - gap, height, RIGHT, shown)
+
+    def _fitting(self, text: str, painter: QPainter, width: int) -> str:
+        """The text, elided to the width; remembered, for the names stay while the figures move."""
+        key = (text, width, painter.font().weight())
+        shown = self._elided.get(key)
+        if shown is None:
+            if len(self._elided) > KEPT_NAMES:
+                self._elided.clear()
+            shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, width)
+            self._elided[key] = shown
+        return shown
 
     @staticmethod
     def _paint_icon(painter: QPainter, row: Row, left: int, top: int, height: int) -> int:
@@ -144,10 +166,6 @@ class RunTree(QTreeView):
         super().keyPressEvent(event)
         if self.currentIndex() != before:
             self.row_chosen.emit()
-
-
-def _elided(text: str, painter: QPainter, width: int) -> str:
-    return painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, width)
 
 
 def _selected(focused: bool) -> QColor:
