@@ -198,12 +198,9 @@ def profiles_list(context: typer.Context, as_json: Json = False) -> None:
     """List the profiles and which category each serves."""
     options: Options = context.obj
     store = ProfileStore(options.folders.profiles)
-    serves: dict[str, list[str]] = {}
-    for label, name in store.categories().items():
-        serves.setdefault(name, []).append(label)
     entries = store.profiles()
     if as_json:
-        _print_json([_profile_json(entry, serves.get(entry.name, [])) for entry in entries])
+        _print_json([_profile_json(entry, store) for entry in entries])
         return
     rows = [("PROFILE", "CATEGORIES", "PROVIDER", "MODEL", "STATE")]
     for entry in entries:
@@ -212,7 +209,7 @@ def profiles_list(context: typer.Context, as_json: Json = False) -> None:
         rows.append(
             (
                 entry.name,
-                " ".join(serves.get(entry.name, [])),
+                " ".join(_served(entry, store)),
                 profile.provider if profile else "",
                 (profile.model or "(first listed)") if profile else "",
                 state,
@@ -225,9 +222,10 @@ def profiles_list(context: typer.Context, as_json: Json = False) -> None:
 def profiles_show(context: typer.Context, name: str, as_json: Json = False) -> None:
     """Show a profile as written; keys are hidden."""
     options: Options = context.obj
-    entry = ProfileStore(options.folders.profiles).entry(name)
+    store = ProfileStore(options.folders.profiles)
+    entry = store.entry(name)
     if as_json:
-        _print_json(_profile_json(entry, []))
+        _print_json(_profile_json(entry, store))
     else:
         options.terminal.table([(key, value) for key, value in entry.settings])
     for problem in entry.problems:
@@ -406,12 +404,17 @@ def _problem_json(problem: Problem) -> dict[str, object]:
     return asdict(problem)
 
 
-def _profile_json(entry: ProfileEntry, categories: list[str]) -> dict[str, object]:
+def _served(entry: ProfileEntry, store: ProfileStore) -> list[str]:
+    """The categories a profile answers for."""
+    return [label for label, name in store.categories().items() if name == entry.name]
+
+
+def _profile_json(entry: ProfileEntry, store: ProfileStore) -> dict[str, object]:
     return {
         "name": entry.name,
         "bundled": entry.bundled,
         "usable": entry.usable,
-        "categories": categories,
+        "categories": _served(entry, store),
         "settings": dict(entry.settings),
         "problems": [_problem_json(problem) for problem in entry.problems],
     }

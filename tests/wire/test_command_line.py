@@ -225,6 +225,16 @@ def test_tokens_of_a_vocabulary_need_no_profile(tmp_path: Path, capsys: pytest.C
     assert json.loads(capsys.readouterr().out) == {"tokens": 2, "approximate": False}
 
 
+def test_a_profile_tells_its_categories_and_never_its_key(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile(home, NOWHERE, apiKey="very-secret")
+    (home / "profiles" / "categories.properties").write_text("profile.model.l=tested\n")
+    assert main(["profiles", "show", "tested", "--json"]) == 0
+    assert main(["profiles", "list", "--json"]) == 0
+    shown, _, listed = capsys.readouterr().out.partition("\n[")
+    assert json.loads(shown)["categories"] == ["L"]
+    assert "very-secret" not in shown + listed
+
+
 def test_recorded_runs(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with FakeServer(HELLO) as server:
         profile(home, server.url)
