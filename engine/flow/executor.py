@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 
 CONCURRENCY_WITHOUT_PROFILE = 4
 """Workers for steps that ask no model."""
+CONCURRENCY_WITHOUT_LIMIT = 1000
+"""Workers for a profile that allows any number of requests at a time: about as many sockets as a process may have."""
 
 T = TypeVar("T")
 
@@ -236,8 +238,8 @@ class Walk:
         name = "" if profile is None else profile.name
         lane = self._lanes.get(name)
         if lane is None:
-            limit = CONCURRENCY_WITHOUT_PROFILE if profile is None else profile.options.max_concurrent
-            lane = self._lanes[name] = Lane(max(1, limit))
+            limit = profile.options.max_concurrent if profile is not None else CONCURRENCY_WITHOUT_PROFILE
+            lane = self._lanes[name] = Lane(limit or CONCURRENCY_WITHOUT_LIMIT)
         lane.steps.appendleft(step)
         lane.queued += step.count
         for _ in range(min(lane.limit - lane.active, lane.queued - lane.fresh - (lane is own))):

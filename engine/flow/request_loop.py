@@ -1,5 +1,6 @@
 """Asks a model for one branch: attempts, streaming, the handler, what it cost."""
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -28,6 +29,8 @@ from engine.flow.handlers import Again, Handler, HandlerResult
 from engine.flow.trace import Kind
 from engine.profile import ModelProfile
 from engine.statistics import RequestStatistic
+
+log = logging.getLogger(__name__)
 
 Emit = Callable[[AnyEvent], Awaitable[None] | None]
 """Takes an event. Returns None when there was room for it, else an awaitable that ends when there is, which may be
@@ -270,6 +273,8 @@ async def _handled(handler: Handler, completion: Completion, context: Context) -
     try:
         return await handler.handle(completion, context)
     except Exception as exc:
+        if not isinstance(exc, EngineError):
+            log.warning("%s raised", type(handler).__name__, exc_info=exc)
         return Again(str(exc) or type(exc).__name__)
 
 

@@ -708,6 +708,21 @@ async def test_what_a_client_warns_of_is_told() -> None:
     assert [(event.agent, event.message) for event in run.of(Warned)] == [("A", "The server refuses top_p.")]
 
 
+async def test_a_profile_without_limit_asks_for_all_branches_at_once() -> None:
+    everyone = asyncio.Event()
+    asked = []
+
+    def answer(request: Request) -> Reply:
+        asked.append(request)
+        if len(asked) == 20:
+            everyone.set()
+        return Reply(content="r", gate=everyone)
+
+    run = Run([asks("A", "[[f]]")], answer, {"f": list(range(20))}, max_concurrent=0)
+    await asyncio.wait_for(run.to_end(), 10)
+    assert run.completer.peak == 20
+
+
 # --- gathering ---
 
 
