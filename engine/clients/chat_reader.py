@@ -342,6 +342,10 @@ class ChatReader:
 
 def _json(data: bytes) -> object:
     """Standard JSON, but NaN, lone surrogates and big numbers are read."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.MsgspecError:
+        pass
     return json.loads(data.decode("utf-8").removeprefix("\ufeff"))
 
 

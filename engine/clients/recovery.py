@@ -134,6 +134,7 @@ class CompletionStream:
         self._empty: list[CompletionStatistics] = []
         """Of answers that were empty and asked for again."""
         self._until = self._load_until = inf
+        self._sent = 0
         self._retries = 0
         self._odd_answers = 0
         self._adapted: set[str] = set()
@@ -215,6 +216,7 @@ class CompletionStream:
             until=self._until,
         )
         place = Place.of(request.profile, self._wire.url)
+        self._sent += 1
         self._attempt = Attempt(self._requests.transport, self._client, request, self._wire, place, limits)
         return self._attempt
 
@@ -315,8 +317,8 @@ class CompletionStream:
         """Seconds until the next attempt, and what to say about it; raises the error when there is none."""
         answer = self._attempt.answer if self._attempt else Answer()
         error.partial, error.partial_reasoning = answer.text, answer.thoughts
-        if self._retries:
-            error.facts["attempts"] = str(self._retries + 1)
+        if self._sent > 1:
+            error.facts["attempts"] = str(self._sent)
         if answer.progress:
             raise error
         if isinstance(error, ServerError) and error.loading:
@@ -326,7 +328,12 @@ class CompletionStream:
         if not self._may_repeat(error):
             raise error
         delay = self._delay()
-        if delay > LONGEST_WAIT or asyncio.get_running_loop().time() + delay > self._until:
+        if delay > LONGEST_WAIT:
+            error.facts["asked to wait"] = f"{delay:.0f} s"
+            if f"{delay:.0f} seconds" not in error.hint:
+                error.hint = f"The server asks to wait {delay:.0f} seconds. {error.hint}"
+            raise error
+        if asyncio.get_running_loop().time() + delay > self._until:
             raise error
         self._retries += 1
         self._odd_answers += isinstance(error, ProtocolError)
@@ -352,12 +359,14 @@ class CompletionStream:
         return longest * (0.5 + 0.5 * self._requests.chance())
 
     def _notice(self, error: RequestError, delay: float) -> Chunk:
-        attempts = self._request.profile.options.max_retries + 1
-        return Chunk(retry=RetryNotice(attempt=self._retries + 1, attempts=attempts, delay=delay, reason=error.message))
+        number = self._sent + 1
+        attempts = max(self._request.profile.options.max_retries + 1, number)
+        return Chunk(retry=RetryNotice(attempt=number, attempts=attempts, delay=delay, reason=error.message))
 
     def _loading(self, error: ServerError) -> tuple[float, Chunk | None]:
         if asyncio.get_running_loop().time() + LOADING_INTERVAL > min(self._load_until, self._until):
             raise error
+        self._sent -= 1  # asking whether it is loaded is no attempt
         if self._phase is Phase.LOADING_MODEL:
             return LOADING_INTERVAL, None
         self._phase = Phase.LOADING_MODEL

@@ -1,12 +1,12 @@
 """HTTP to model servers: the only module that knows an HTTP library, which it imports when the first request goes out.
 
-One `httpx.AsyncClient` per host on the aiohttp transport. Redirects are not followed; proxy, netrc and certificate
-variables of the environment are ignored; cookies are neither kept nor sent. All failures leave as typed errors.
+One httpx transport on aiohttp per host, used without the client around it: that would add cookies, redirects and
+variables of the environment (proxy, netrc, certificates), which all have to be off, and a quarter to the cost of a
+request. All failures leave as typed errors.
 """
 
 import asyncio
 import ipaddress
-import logging
 import ssl
 import sys
 from collections.abc import Callable, Mapping
@@ -112,7 +112,7 @@ class Transport:
     def __init__(self, *, offline: bool = False) -> None:
         self.offline = offline
         """Refuse every host but this machine, before its name is looked up."""
-        self._clients: dict[tuple[str, str], httpx.AsyncClient] = {}
+        self._hosts: dict[tuple[str, str], httpx.AsyncBaseTransport] = {}
         self._addresses: dict[str, httpx.URL] = {}
         self._watchdog = Watchdog()
         self._draining: set[asyncio.Task[None]] = set()
@@ -166,9 +166,9 @@ class Transport:
             task.cancel()
         await asyncio.gather(*self._draining, return_exceptions=True)
         self._watchdog.close()
-        clients, self._clients = self._clients, {}
-        for client in clients.values():
-            await client.aclose()
+        hosts, self._hosts = self._hosts, {}
+        for host in hosts.values():
+            await host.aclose()
 
     async def _open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, place: Place, watch: Watch
@@ -177,13 +177,13 @@ class Transport:
             self._allowed(url, place)
             _check_headers(headers, place)
             await self.load()
-            client = self._client(url)
+            host = self._host(url)
             import httpx
 
             sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
             address = self._addresses.get(url) or self._addresses.setdefault(url, httpx.URL(url))
             request = httpx.Request(method, address, headers=sent, content=body or None, extensions={"watch": watch})
-            response = await _sent(client, request, watch)
+            response = await _sent(host, request, watch)
         except asyncio.CancelledError:
             if watch.expired:
                 raise timeout(watch.expired, place) from None
@@ -222,12 +222,12 @@ class Transport:
             error.retryable = False
             raise error
 
-    def _client(self, url: str) -> "httpx.AsyncClient":
+    def _host(self, url: str) -> "httpx.AsyncBaseTransport":
         parts = urlsplit(url)
         host = (parts.scheme, parts.netloc)
-        if host not in self._clients:
-            self._clients[host] = _new_client(secure=parts.scheme == "https")
-        return self._clients[host]
+        if host not in self._hosts:
+            self._hosts[host] = _new_host(secure=parts.scheme == "https")
+        return self._hosts[host]
 
 
 def _import() -> None:
@@ -248,14 +248,14 @@ def _check_headers(headers: Mapping[str, str], place: Place) -> None:
             raise error
 
 
-async def _sent(client: "httpx.AsyncClient", request: "httpx.Request", watch: Watch) -> "httpx.Response":
+async def _sent(host: "httpx.AsyncBaseTransport", request: "httpx.Request", watch: Watch) -> "httpx.Response":
     """Send; idle connections that the server has given up meanwhile are no failed attempts."""
     import aiohttp
 
     while True:
         watch.reused = False
         try:
-            return await client.send(request, stream=True)
+            return await host.handle_async_request(request)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             if not watch.reused:
                 raise
@@ -359,8 +359,8 @@ async def _drain(reply: Reply) -> None:
         pass  # the answer was complete, only its connection is lost
 
 
-def _new_client(*, secure: bool) -> "httpx.AsyncClient":
-    """The client of one host; its answers hold aiohttp's own response in `extensions["raw"]`."""
+def _new_host(*, secure: bool) -> "httpx.AsyncBaseTransport":
+    """The connections to one host; its answers hold aiohttp's own response in `extensions["raw"]`."""
     import aiohttp
     import httpx
     from httpx_aiohttp import AiohttpTransport
@@ -379,13 +379,6 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
                 trace_request_ctx=request.extensions["watch"],
             )
             return httpx.Response(raw.status, stream=httpx.ByteStream(b""), request=request, extensions={"raw": raw})
-
-    class NoCookies(httpx.Cookies):
-        def extract_cookies(self, response: httpx.Response) -> None:
-            """Keep none."""
-
-    class Client(httpx.AsyncClient):
-        cookies = NoCookies()  # type: ignore[assignment,override,unused-ignore]
 
     async def created(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
         context.trace_request_ctx.set_connected()
@@ -407,9 +400,7 @@ def _new_client(*, secure: bool) -> "httpx.AsyncClient":
         trust_env=False,
         trace_configs=[trace],
     )
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    transport = WatchedTransport(verify=context, client=session, trust_env=False)
-    return Client(transport=transport, timeout=None, trust_env=False)
+    return WatchedTransport(verify=context, client=session, trust_env=False)
 
 
 def _connector(context: ssl.SSLContext) -> "aiohttp.TCPConnector":

@@ -95,6 +95,8 @@ def _with_timings(
 
 
 def _tokens(value: object) -> int | None:
+    if type(value) is int:  # nearly always
+        return value if 0 <= value <= MOST else None
     number = _number(value)
     return int(number) if number is not None and number == int(number) else None
 

@@ -119,6 +119,13 @@ async def test_a_longer_wait_fails_at_once_and_says_how_long() -> None:
     assert len(server.requests) == 1
 
 
+async def test_a_longer_wait_after_another_status_says_so_too() -> None:
+    with FakeServer(failure(503, headers={"Retry-After": "3600"})) as server:
+        outcome = await ask(profile_for(server.url))
+    assert "wait 3600 seconds" in outcome.failure.hint
+    assert len(server.requests) == 1
+
+
 async def test_a_used_up_quota_is_not_asked_again() -> None:
     with FakeServer(failure(429, code="insufficient_quota")) as server:
         outcome = await ask(profile_for(server.url))
