@@ -44,6 +44,11 @@ class Conversation:
 
     turns: tuple[Turn, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The texts of all turns, for counting."""
+        return "\n".join(turn.text for turn in self.turns)
+
     @classmethod
     def create(cls, system: str, user: str) -> "Conversation":
         """Start with a system and a user turn; an empty text adds no turn."""

@@ -164,7 +164,7 @@ class CompletionStream:
 
         A request that brought nothing counts as none.
         """
-        return self._completion or self._complete()
+        return self._completion or self._complete(broken=True)
 
     async def _run(self) -> AsyncGenerator[Chunk, None]:
         options = self._request.profile.options
@@ -273,7 +273,8 @@ class CompletionStream:
         self._completion = done
         return None
 
-    def _complete(self) -> Completion:
+    def _complete(self, *, broken: bool = False) -> Completion:
+        """What the attempt has brought; of a broken one the prompt is estimated, too: it was paid all the same."""
         attempt = self._attempt
         answer = attempt.answer if attempt else Answer()
         content, reasoning = answer.text, answer.thoughts
@@ -281,7 +282,7 @@ class CompletionStream:
         used = account(
             answer.usage,
             answer.timings,
-            prompt=None,
+            prompt=self._request.conversation.text if broken and answer.progress else None,
             content=content,
             reasoning=reasoning,
             prices=profile.prices,

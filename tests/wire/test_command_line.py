@@ -271,5 +271,8 @@ def test_an_interrupted_run_prints_and_records_what_there_is(
     assert lines[-2]["finish_reason"] == "STOPPED"
     assert lines[-1]["status"] == "stopped"
     with sqlite3.connect(home / "history.sqlite") as connection:
-        assert connection.execute("SELECT status, requests FROM runs").fetchall() == [("stopped", 1)]
+        used = "requests, in_tokens > 0, out_tokens, provenance"
+        # The server had no time to report: what was sent and what came is estimated, for it was paid.
+        assert connection.execute(f"SELECT status, {used} FROM runs").fetchall() == [("stopped", 1, 1, 1, "estimated")]
+        assert connection.execute(f"SELECT {used} FROM requests").fetchall() == [(1, 1, 1, "estimated")]
     connection.close()
