@@ -91,6 +91,7 @@ class Walk:
         """Live steps by agent name."""
         self._gathering = Gathering(flow)
         self._began = monotonic()
+        self._over: float | None = None
         self._deadline: float | None = None
 
     @property
@@ -102,7 +103,7 @@ class Walk:
     @property
     def statistic(self) -> RequestStatistic:
         """What this walk has used so far, of all branches."""
-        total = RequestStatistic(effective_seconds=monotonic() - self._began)
+        total = RequestStatistic(effective_seconds=(self._over or monotonic()) - self._began)
         for statistic in self._requests.by_agent.values():
             total.join(statistic)
         return total
@@ -132,12 +133,14 @@ class Walk:
             # Branches never raise, so what is in here is a fault outside of them; one is enough to tell.
             raise _first(group) from None
         finally:
-            context.statistic.effective_seconds += monotonic() - self._began
+            self._over = monotonic()
+            context.statistic.effective_seconds += self._over - self._began
         await self._send(self.finished())
         return self.contexts
 
     def finished(self, status: str = "", reason: str = "") -> RunFinished:
         """The last event of the run; without a status it is what the errors of the branches make it."""
+        self._over = self._over or monotonic()
         errors = [context.error for _, context in self._failed if context.error]
         limits = [error.exception for error in errors if isinstance(error.exception, BudgetExceeded)]
         if not status:

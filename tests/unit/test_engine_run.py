@@ -36,6 +36,7 @@ async def test_the_last_event_is_the_end() -> None:
     assert run.contexts[0].text("response") == "Hello"
     assert (run.statistic.requests, run.statistic.in_tokens, run.statistic.out_tokens) == (1, 10, 5)
     assert run.trace.text() == "M, A"
+    assert run.statistic.effective_seconds == run.finished.statistics.effective_seconds  # it stands still
 
 
 async def test_a_run_stopped_before_it_began_ends() -> None:
