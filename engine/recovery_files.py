@@ -5,7 +5,7 @@ import hashlib
 import logging
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=False):
     path: str
     saved: float
     base_digest: str
+    set_aside: bool = False
     digest: str = ""
     """SHA-256 of this line without it and of the text."""
 
@@ -46,6 +47,8 @@ class RecoveredDocument:
     base_digest: str
     """SHA-256 of the user's file that was edited: another one now means that someone else changed it."""
     text: str
+    set_aside: bool = False
+    """Whether it stands apart from the document's next changes."""
 
 
 class RecoveryFiles:
@@ -68,13 +71,35 @@ class RecoveryFiles:
             saved=time.time(),
             base_digest=base_digest,
         )
+        self._write(header, data)
+
+    def set_aside(self, kept: RecoveredDocument) -> RecoveredDocument:
+        """Put what was found out of the way of the document's next changes until it is discarded; raises StorageError.
+
+        It is found again at the next start, too.
+        """
+        if kept.set_aside:
+            return kept
+        header = _Header(
+            format="workbench.recovery",
+            document=kept.document,
+            path=kept.path,
+            saved=kept.saved,
+            base_digest=kept.base_digest,
+            set_aside=True,
+        )
+        self._write(header, kept.text.encode("utf-8", "surrogatepass"))
+        self.discard(kept.document)
+        return replace(kept, set_aside=True)
+
+    def _write(self, header: _Header, data: bytes) -> None:
         header.digest = _digest(header, data)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             message = f"Cannot make the folder for recovery files {self._folder}: {error.strerror}."
             raise StorageError(message, facts={"path": str(self._folder)}) from error
-        write_atomically(self._file(document), msgspec.json.encode(header) + b"\n" + data, mode=0o600)
+        write_atomically(self._file(_key(header)), msgspec.json.encode(header) + b"\n" + data, mode=0o600)
 
     def found(self) -> list[RecoveredDocument]:
         """What was kept, newest first. Damaged files are set aside with a warning in the log; it never fails."""
@@ -86,9 +111,9 @@ class RecoveryFiles:
         documents = [document for document in map(self._read, files) if document is not None]
         return sorted(documents, key=lambda document: document.saved, reverse=True)
 
-    def discard(self, document: str) -> None:
-        """Remove what was kept of a document: it was saved, or the person chose to."""
-        path = self._file(document)
+    def discard(self, document: str | RecoveredDocument) -> None:
+        """Remove what was kept of a document, or one version that was found: it was saved, or the person chose to."""
+        path = self._file(document if isinstance(document, str) else _key(document))
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -104,7 +129,7 @@ class RecoveryFiles:
         try:
             first, _, data = read_limited(file, SIZE_LIMIT).partition(b"\n")
             header = msgspec.json.decode(first, type=_Header)
-            if _digest(header, data) != header.digest or self._file(header.document) != file:
+            if _digest(header, data) != header.digest or self._file(_key(header)) != file:
                 raise ValueError("its content does not match its first line")
             text = data.decode("utf-8", "surrogatepass")
         except (StorageError, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
@@ -113,8 +138,18 @@ class RecoveryFiles:
                 os.replace(file, file.with_suffix(_DAMAGED))
             return None
         return RecoveredDocument(
-            document=header.document, path=header.path, saved=header.saved, base_digest=header.base_digest, text=text
+            document=header.document,
+            path=header.path,
+            saved=header.saved,
+            base_digest=header.base_digest,
+            text=text,
+            set_aside=header.set_aside,
         )
+
+
+def _key(kept: _Header | RecoveredDocument) -> str:
+    """What a version is kept under: each one that was set aside has a place of its own."""
+    return f"{kept.document}\0{kept.saved!r}" if kept.set_aside else kept.document
 
 
 def _digest(header: _Header, data: bytes) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from engine import Engine, EngineError, LoadedFlow, bundled, load_flow, read_flow
+from engine import Engine, EngineError, LoadedFlow, StorageError, bundled, load_flow, read_flow
 from engine.folders import Folders
 from engine.recovery_files import RecoveredDocument, RecoveryFiles
 from workbench.designer.flow_document import ChangedOnDisk, FlowDocument
@@ -179,17 +179,32 @@ class Documents(QObject):
         return self._folders.flows
 
     def _offer_recovery(self) -> None:
-        for kept in self._recovery.found():
+        for found in self._recovery.found():
+            kept = self._apart(found)
             when = datetime.fromtimestamp(kept.saved).astimezone().strftime("%H:%M, %d %B")
             name = Path(kept.path).name if kept.path else kept.document
             buttons = [
                 BannerButton(self.tr("Open it"), partial(self._recover, kept)),
-                BannerButton(self.tr("Discard"), partial(self._recovery.discard, kept.document)),
+                BannerButton(self.tr("Discard"), partial(self._discard, kept)),
             ]
             title = self.tr("An unsaved version of %1 from %2 was kept.").replace("%1", name).replace("%2", when)
             self.banner_made.emit(
                 Banner("accent", title, self.tr("The program ended unexpectedly."), buttons=buttons, icon="history")
             )
+
+    def _apart(self, found: RecoveredDocument) -> RecoveredDocument:
+        """Keep a version from being replaced by the next changes of its document while nobody has decided about it."""
+        try:
+            return self._recovery.set_aside(found)
+        except StorageError as error:
+            self._tell(error)
+            return found
+
+    def _discard(self, kept: RecoveredDocument) -> None:
+        try:
+            self._recovery.discard(kept)
+        except StorageError as error:
+            self._tell(error)
 
     def _recover(self, kept: RecoveredDocument) -> None:
         try:
@@ -200,7 +215,10 @@ class Documents(QObject):
         tab = self.open(kept.path or kept.document)
         if tab is None:
             tab = self.add(loaded, kept.document, None)
+            tab.document.forget_saved()
         tab.editor.edit(self.tr("Recover unsaved version"), loaded.spec)
+        tab.document.keep_now()
+        self._discard(kept)
 
     def _title_changed(self, tab: FlowTab) -> None:
         mark = " •" if tab.document.is_modified else ""

@@ -153,8 +153,17 @@ class FlowDocument(QObject):
             # It is gone, or cannot be read: writing it anew loses nothing, or fails by itself.
             return False
 
+    def forget_saved(self) -> None:
+        """Count as never saved: its file is gone."""
+        self._saved = None
+        self._tell_modified()
+
     def close(self) -> None:
-        """Keep what is unsaved at once; the document is about to go."""
+        """Keep what is unsaved; the document is about to go."""
+        self.keep_now()
+
+    def keep_now(self) -> None:
+        """Keep what is unsaved at once, without waiting for a pause."""
         unkept = self._keep_timer.isActive()
         self._keep_timer.stop()
         self._await_keeper()
