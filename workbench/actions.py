@@ -24,7 +24,16 @@ class ActionRow:
     """A line above it in its menu."""
 
 
-MENUS = ("File", "Edit", "View", "Flow", "Run", "Tools", "Help")
+MENUS = {
+    "File": "&File",
+    "Edit": "&Edit",
+    "View": "&View",
+    "Flow": "F&low",
+    "Run": "&Run",
+    "Tools": "&Tools",
+    "Help": "&Help",
+}
+"""Title → title with the letter that opens it with Alt."""
 
 ACTIONS = (
     ActionRow("open", "File", "&Open flow…", "Open a flow file", "Ctrl+O", "folder"),
@@ -140,8 +149,8 @@ class Actions(QObject):
     def fill(self, bar: QMenuBar) -> dict[str, QMenu]:
         """Add the menus to a menu bar; returned by title."""
         menus: dict[str, QMenu] = {}
-        for title in MENUS:
-            menu = bar.addMenu(f"&{title}")
+        for title, text in MENUS.items():
+            menu = bar.addMenu(text)
             menu.setToolTipsVisible(True)
             menus[title] = menu
             for row in (row for row in ACTIONS if row.menu == title):

@@ -156,6 +156,7 @@ class MainWindow(QMainWindow):
         tabs.setDocumentMode(True)
         tabs.setMovable(True)
         tabs.setAccessibleName("Open flows")
+        tabs.tabBar().setAccessibleName("Open flows")
         tabs.currentChanged.connect(lambda index: self.tab_changed.emit(tabs.widget(index)))
         return tabs
 
@@ -249,6 +250,7 @@ class MainWindow(QMainWindow):
         side = [self.docks["explorer"], self.docks["inspector"]]
         self.resizeDocks(side, [theme.px(226), theme.px(308 if wide else 280)], Qt.Orientation.Horizontal)
         self.resizeDocks([bottom[0]], [theme.px(372 if wide else 312)], Qt.Orientation.Vertical)
+        self._name_dock_tabs()
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
@@ -314,6 +316,12 @@ class MainWindow(QMainWindow):
             self.restoreGeometry(geometry)
         if not state.isEmpty():
             self.restoreState(state)
+        self._name_dock_tabs()
+
+    def _name_dock_tabs(self) -> None:
+        """Tell screen readers what the tabs of docks are; Qt makes them as it needs them."""
+        for bar in self.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
+            bar.setAccessibleName(self.tr("Docks"))
 
     def allow_close(self) -> None:
         """From now on the window closes without asking."""

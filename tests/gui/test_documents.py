@@ -41,7 +41,7 @@ async def choose_file(bench: Workbench, path: Path) -> None:
         dialog.filesSelected.emit([str(path)])
     else:
         dialog.fileSelected.emit(str(path))
-    await bench.settle()
+    await bench.reactivate()
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------

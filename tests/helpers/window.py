@@ -211,13 +211,24 @@ class Workbench:
         question = await self.dialog(QMessageBox)
         words = question.text()
         self.click(button(question, text))
+        await self.reactivate()
         return words
+
+    async def reactivate(self) -> None:
+        """Give the focus back to the window after a dialog: without a window manager nobody else does."""
+        await self.settle()
+        self.window.activateWindow()
+        await self.until(self.window.isActiveWindow)
 
     async def settle(self) -> None:
         """Let everything that is due happen."""
         for _ in range(5):
             await asyncio.sleep(0)
             QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+
+
+QT_OWN = ("ScrollLeftButton", "ScrollRightButton", "qt_toolbar_ext_button", "qt_dockwidget_floatbutton")
+"""Names of parts of Qt's own widgets."""
 
 
 def find_button(parent: QWidget, text: str) -> QAbstractButton | None:
@@ -239,7 +250,8 @@ def button(parent: QWidget, text: str) -> QAbstractButton:
 def focusable(root: QWidget) -> Iterator[QWidget]:
     """All widgets inside that take the focus by keyboard; those of popups and dialogs aside."""
     for widget in root.findChildren(QWidget):
-        if widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.window() is root.window():
+        takes_it = widget.focusPolicy() & Qt.FocusPolicy.TabFocus and widget.focusProxy() is None
+        if takes_it and widget.window() is root.window() and widget.objectName() not in QT_OWN:
             yield widget
 
 

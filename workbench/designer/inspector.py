@@ -26,6 +26,7 @@ class Inspector(QStackedWidget):
         for form in (self.flow_form, self.agent_form):
             scroll = QScrollArea(self)
             scroll.setWidgetResizable(True)
+            scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
             scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
             scroll.setWidget(form)
             self.addWidget(scroll)

@@ -35,6 +35,7 @@ class BranchCell(QWidget):
         self._time = Figures(11, parent=self)
         self._time.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         self.text = StreamText(flusher, "text", self)
+        self.text.setAccessibleName(self.tr("Branch"))
         self._head = QWidget(self)
         head = QHBoxLayout(self._head)
         for widget in (self._icon, self._name, self._word, self._time):

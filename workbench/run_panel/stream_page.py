@@ -86,6 +86,7 @@ class StreamPage(QWidget):
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         button.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         button.setToolTip(self.tr("Show the reasoning"))
+        button.setAccessibleName(self.tr("Show the reasoning"))
         button.clicked.connect(lambda: self._set_fold(False))
         button.hide()
         return button

@@ -73,6 +73,7 @@ class TraceView(QWidget):
         self._traces.addWidget(self._more)
         self._traces.addStretch(1)
         self._area = QScrollArea(self)
+        self._area.setAccessibleName(self.tr("Symbol traces"))
         self._area.setWidgetResizable(True)
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setWidget(inside)
