@@ -40,7 +40,7 @@ conformance: install-dev
 	@$(BIN)/python -m tests.conformance tests/vectors tests/fixtures
 
 bench: install-dev .venv/installed-bench
-	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m benchmarks
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks
 
 soak: install-dev
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m soak

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [NAME…]`: runs the benchmarks in turn; exit status 1 if one missed a target."""
+"""`python benchmarks [--quick] [NAME…]`: runs the benchmarks in turn; exit status 1 if one missed a target."""
 
 import argparse
 import subprocess
@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-ORDER = ("streaming_client", "request_client", "event_loop", "end_to_end", "startup", "executor", "branches")
-"""P1 and P2, P3, P4, P5, P9, P11, P12."""
+ORDER = ("streaming_client", "request_client", "event_loop", "end_to_end", "panes", "startup", "executor", "branches")
+"""P1 and P2, P3, P4, P5, P6, P9, P11, P12."""
 
 
 def main() -> int:
@@ -17,8 +17,8 @@ def main() -> int:
     arguments = parser.parse_args()
     missed = []
     for name in arguments.names:
-        command = [sys.executable, "-m", f"benchmarks.{name}", *(["--quick"] if arguments.quick else [])]
-        if subprocess.run(command, cwd=FOLDER.parent, check=False).returncode:
+        command = [sys.executable, str(FOLDER / f"{name}.py"), *(["--quick"] if arguments.quick else [])]
+        if subprocess.run(command, check=False).returncode:
             missed.append(name)
         print()
     print(f"targets missed in: {', '.join(missed)}" if missed else "every target met")

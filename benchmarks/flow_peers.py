@@ -59,6 +59,7 @@ class Answer:
     """One streamed answer of one chunk; plain classes, so that it is the executor that is measured."""
 
     completion = so_far = ANSWER
+    warnings = ()
 
     def __init__(self, leaf: Leaf) -> None:
         self._leaf = leaf

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.table import Table
+from table import Table
 
 HEAVY = ("PySide6", "numpy", "httpx", "aiohttp", "tiktoken", "pyqtgraph")
 END = """
