@@ -126,6 +126,8 @@ async def _live(
                 await engine.close()
         except TimeoutError:
             logger.error("Closing took longer than %s seconds; what is left is given up.", SHUTDOWN_SECONDS)
+        # From here on there is only the log to tell errors to.
+        last_resort.error_caught.disconnect(desk.show_error)
         window.close()
         window.deleteLater()
     return 0

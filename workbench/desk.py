@@ -23,7 +23,7 @@ from workbench.run_panel.input_form import InputForm
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.theme import DARK, LIGHT, SYSTEM, theme
-from workbench.widgets.banner import Banner, BannerButton
+from workbench.widgets.banner import Banner, BannerButton, Message
 from workbench.widgets.input_fields import missing_inputs
 
 logger = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ class Desk(QObject):
     def ask_inputs(self, tab: FlowTab) -> None:
         """Show the form of inputs."""
         if not tab.document.spec.inputs:
-            self.show_banner(Banner("accent", self.tr("This flow declares no inputs.")))
+            self.show_banner(Banner(Message(kind="accent", title=self.tr("This flow declares no inputs."))))
             return
         form = InputForm(tab.document.spec, tab.inspector.flow_form.texts(), self.window)
 
@@ -256,8 +256,9 @@ class Desk(QObject):
             older = item.widget() if item is not None else None
             if isinstance(older, Banner) and older.copied == banner.copied:
                 layout.removeWidget(older)
-                older.hide()
-                older.deleteLater()
+                older.leave()
+        for done in (banner.closed, banner.answered):
+            done.connect(banner.leave)
         layout.addWidget(banner)
         while layout.count() > MOST_BANNERS:
             item = layout.takeAt(0)
@@ -299,7 +300,7 @@ class Desk(QObject):
         (actions["server_stop"] if actions["server_stop"].isEnabled() else actions["server_start"]).trigger()
 
     def _choose_model_file(self) -> None:
-        dialog = QFileDialog(self.window, self.tr("Choose a model file"), "", "GGUF models (*.gguf)")
+        dialog = QFileDialog(self.window, self.tr("Choose a model file"), "", self.tr("GGUF models (*.gguf)"))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda name: self.tasks.start(self._serve(Path(name))))
         dialog.open()
@@ -330,7 +331,7 @@ class Desk(QObject):
 
     async def _retry_history(self) -> None:
         if self.engine.history is not None and await self.engine.history.flush():
-            self.show_banner(Banner("accent", self.tr("The runs are saved now.")))
+            self.show_banner(Banner(Message(kind="accent", title=self.tr("The runs are saved now."))))
 
     def _show_data_folder(self) -> None:
         self.folders.root.mkdir(parents=True, exist_ok=True)
@@ -364,6 +365,8 @@ class Desk(QObject):
     async def shut_down(self) -> None:
         """Stop all runs, end what is under way, keep what is unsaved, stop listening to the engine."""
         self.overview.close()
+        # The group would tell of stacks that go, to actions that went before.
+        self._undo.blockSignals(True)
         await asyncio.gather(*(tab.runs.close() for tab in self.documents.tabs))
         for tab in self.documents.tabs:
             tab.document.close()

@@ -7,22 +7,26 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QCoreApplication, QObject, Signal
 
 from engine.errors import EngineError, FlowInvalid, ProfileInvalid
-from workbench.widgets.banner import Banner, BannerButton
+from workbench.widgets.banner import Banner, BannerButton, Message
 
 logger = logging.getLogger(__name__)
+translate = QCoreApplication.translate
 
 
 def error_banner(error: BaseException, buttons: Sequence[BannerButton] = ()) -> Banner:
     """A banner for an error: its sentence, its hint, its facts below."""
     if not isinstance(error, EngineError):
-        return Banner("err", f"Something went wrong: {error or type(error).__name__}", "The log has the details.")
+        what = str(error) or type(error).__name__
+        title = translate("error_presenter", "Something went wrong: %1").replace("%1", what)
+        return Banner(Message(kind="err", title=title, text=translate("error_presenter", "The log has the details.")))
     details = [f"{name}: {value}" for name, value in error.facts.items()]
     if isinstance(error, FlowInvalid | ProfileInvalid):
         details += [str(problem) for problem in error.problems]
-    return Banner("err", error.message, error.hint, "\n".join(details), buttons)
+    message = Message(kind="err", title=error.message, text=error.hint, details="\n".join(details))
+    return Banner(message, buttons)
 
 
 class LastResort(QObject):
@@ -34,6 +38,7 @@ class LastResort(QObject):
     def __init__(self) -> None:
         super().__init__()
         self._before: tuple[Callable[..., object], Callable[..., object]] | None = None
+        self._telling = threading.local()
 
     def install(self) -> None:
         """Take over the hooks of the interpreter."""
@@ -55,7 +60,14 @@ class LastResort(QObject):
         if issubclass(kind, KeyboardInterrupt | SystemExit):
             return
         logger.error("Unhandled error", exc_info=(kind, error, trace))
-        self.error_caught.emit(error)
+        if getattr(self._telling, "now", False):
+            # Telling the last error failed: to tell that in turn would never end.
+            return
+        self._telling.now = True
+        try:
+            self.error_caught.emit(error)
+        finally:
+            self._telling.now = False
 
     def _unhandled_in_thread(self, args: threading.ExceptHookArgs) -> None:
         error = args.exc_value

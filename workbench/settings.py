@@ -1,6 +1,7 @@
 """What the window remembers between starts, typed."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -16,7 +17,8 @@ class Settings:
     """A typed face of one INI file; a damaged or missing value is its default."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # then nothing is remembered; who keeps more than settings there will tell
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._store = QSettings(str(path), QSettings.Format.IniFormat)
 
     def _read(self, key: str, default: T) -> T:

@@ -11,8 +11,9 @@ from engine import load_flow
 from engine.folders import Folders
 from engine.recovery_files import RecoveryFiles
 from tests.helpers.fake_server import FakeServer, chat
+from tests.helpers.model_answers import flow_file, write_profile
 from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import Workbench, button, find_button, flow_file, opened, write_profile
+from tests.helpers.window import Workbench, button, find_button, opened
 from workbench.documents import slug
 from workbench.run_panel.input_form import InputForm
 

@@ -10,8 +10,9 @@ from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QPlainTextEdit
 
 from engine import load_flow
 from engine.flow.flow_spec import AgentSpec, AgentType
+from tests.helpers.model_answers import flow_file
 from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import Workbench, flow_file, focusable, opened
+from tests.helpers.window import Workbench, focusable, opened
 from workbench.designer.agent_form import AgentForm, override_value
 
 pytestmark = pytest.mark.usefixtures("qapp")

@@ -17,8 +17,9 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QWidget
 
 from engine.folders import Folders
 from tests.helpers.fake_server import Answer, delta, failure
+from tests.helpers.model_answers import announcement_answers, flow_file, stalled
 from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import Workbench, announcement_answers, flow_file, focusable, opened, opened_on, stalled
+from tests.helpers.window import Workbench, focusable, opened, opened_on
 from workbench.actions import ACTIONS
 from workbench.desk import NEEDS_FLOW
 from workbench.error_presenter import LastResort

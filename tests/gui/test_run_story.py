@@ -16,21 +16,17 @@ from engine.completion import FinishReason
 from engine.events import CompletionFinished
 from engine.folders import Folders
 from tests.helpers.fake_server import DONE, Answer, FakeServer, Received, chat, delta, failure
-from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import (
+from tests.helpers.model_answers import (
     ANNOUNCEMENT,
     FEATURES,
-    Workbench,
     announcement_answers,
-    button,
-    find_button,
     flow_file,
-    opened,
-    opened_on,
     prompt_of,
     stalled,
     write_profile,
 )
+from tests.helpers.qt_loop import run_qt
+from tests.helpers.window import Workbench, button, find_button, opened, opened_on
 from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.run_state import State
 
