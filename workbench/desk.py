@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -173,10 +174,29 @@ class Desk(QObject):
 
     def start(self, documents: Sequence[str]) -> None:
         """Open the flows, and get the embedded model ready."""
+        self._check_folder()
         self.documents.start(documents)
         self.window.show_tabs()
         if self.engine.server.find_model() is not None:
             self.tasks.start(self.engine.server.ensure())
+
+    def _check_folder(self) -> None:
+        """Tell at once when nothing can be kept."""
+        root = self.folders.root
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            if os.access(root, os.W_OK):
+                return
+            reason = self.tr("it is read-only")
+        except OSError as error:
+            reason = error.strerror or str(error)
+        self.show_error(
+            StorageError(
+                f"The data folder {root} cannot be written: {reason}.",
+                hint=self.tr("Runs, unsaved changes and settings are not kept. --data-dir names another folder."),
+                facts={"path": str(root)},
+            )
+        )
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 

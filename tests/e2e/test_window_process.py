@@ -182,11 +182,10 @@ def test_a_broken_flow_on_the_command_line_does_not_keep_the_window_from_opening
 def test_a_data_folder_that_cannot_be_written_is_told_and_the_window_opens(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way", "utf-8")
-    tell = """QTimer.singleShot(500, desk, lambda: work(desk)) if not desk.window.banners.count() else print(
-        desk.window.banners.itemAt(0).widget().copied.replace("\\n", " "), flush=True)"""
+    tell = "print(desk.window.banners.itemAt(0).widget().copied.splitlines()[0], flush=True)"
     with window(blocked / "home", work=tell) as process:
         assert process.stdout is not None
-        assert str(blocked / "home") in process.stdout.readline()
+        assert process.stdout.readline().startswith(f"The data folder {blocked / 'home'} cannot be written: ")
         ended(process)
 
 
