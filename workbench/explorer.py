@@ -27,7 +27,8 @@ class ExplorerItem:
     color: str = "text2"
 
 
-GROUPS = (("flow", "Flows", "No flow yet"), ("profile", "Profiles", "No profile"), ("run", "Runs", "None yet"))
+KINDS = ("flow", "profile", "run")
+"""The groups, in order."""
 
 
 class Explorer(QWidget):
@@ -38,11 +39,11 @@ class Explorer(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._items: dict[str, Sequence[ExplorerItem]] = {kind: () for kind, _, _ in GROUPS}
+        self._items: dict[str, Sequence[ExplorerItem]] = dict.fromkeys(KINDS, ())
         self._filter = QLineEdit(self)
-        self._filter.setPlaceholderText("Filter")
+        self._filter.setPlaceholderText(self.tr("Filter"))
         self._filter.setClearButtonEnabled(True)
-        self._filter.setAccessibleName("Filter the explorer")
+        self._filter.setAccessibleName(self.tr("Filter the explorer"))
         self._model = QStandardItemModel(self)
         self._proxy = QSortFilterProxyModel(self)
         self._proxy.setSourceModel(self._model)
@@ -56,11 +57,11 @@ class Explorer(QWidget):
         self._tree.setEditTriggers(QTreeView.EditTrigger.NoEditTriggers)
         self._tree.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._tree.setAccessibleName("Explorer")
+        self._tree.setAccessibleName(self.tr("Explorer"))
         self._tree.setItemDelegate(RowDelegate(24, self))
         self._tree.activated.connect(self._activate)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(theme.px(8), theme.px(8), theme.px(4), 0)
+        layout.setContentsMargins(theme.px(8), theme.px(8), theme.px(8), 0)
         layout.setSpacing(theme.px(6))
         layout.addWidget(self._filter)
         layout.addWidget(self._tree)
@@ -79,6 +80,7 @@ class Explorer(QWidget):
         return self._items[kind]
 
     def _fill(self) -> None:
+        self._tree.setIconSize(QSize(theme.px(16), theme.px(16)))
         # All groups are open unless the person closed them.
         closed = {
             self._proxy.index(row, 0).data()
@@ -86,7 +88,13 @@ class Explorer(QWidget):
             if not self._tree.isExpanded(self._proxy.index(row, 0))
         }
         self._model.clear()
-        for kind, title, empty in GROUPS:
+        titles = {
+            "flow": (self.tr("Flows"), self.tr("No flow yet")),
+            "profile": (self.tr("Profiles"), self.tr("No profile")),
+            "run": (self.tr("Runs"), self.tr("None yet")),
+        }
+        for kind in KINDS:
+            title, empty = titles[kind]
             head = QStandardItem(title.upper())
             head.setFont(theme.font(11, 600))
             head.setForeground(theme.color("muted"))

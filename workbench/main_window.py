@@ -1,7 +1,7 @@
 """The frame: menus, tool bar, rail, document tabs, docks and status bar. It decides nothing."""
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QCloseEvent
+from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
 from PySide6.QtWidgets import (
     QDockWidget,
     QGridLayout,
@@ -26,6 +26,7 @@ from workbench.log_dock import LogView, QtLogHandler
 from workbench.problems_dock import ProblemsView
 from workbench.status_line import StatusLine
 from workbench.theme import theme
+from workbench.widgets.empty_place import EmptyPlace
 
 WIDE = 1400
 """From this width the Explorer starts open and the docks have their full size."""
@@ -38,8 +39,9 @@ class DockTitle(QWidget):
         super().__init__(dock)
         self._label = QLabel(dock.windowTitle(), self)
         self._close = QToolButton(self)
-        self._close.setToolTip(f"Close {dock.windowTitle()}")
-        self._close.setAccessibleName(f"Close {dock.windowTitle()}")
+        closing = self.tr("Close %1").replace("%1", dock.windowTitle())
+        self._close.setToolTip(closing)
+        self._close.setAccessibleName(closing)
         self._close.clicked.connect(dock.close)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(theme.px(12), 0, theme.px(6), 0)
@@ -103,10 +105,12 @@ class MainWindow(QMainWindow):
     # -- building ---------------------------------------------------------------------------------------------------
 
     def _build_palette_field(self) -> QPushButton:
-        button = QPushButton(self.tr("Search actions, flows, agents, runs") + "     Ctrl+K", self)
-        button.setAccessibleName("Command palette")
+        action = self.actions_by_id["palette"]
+        shortcut = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        button = QPushButton(f"{self.tr('Search actions, flows, agents, runs')}     {shortcut}", self)
+        button.setAccessibleName(self.tr("Command palette"))
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        button.clicked.connect(self.actions_by_id["palette"].trigger)
+        button.clicked.connect(action.trigger)
         return button
 
     def _build_menu_row(self) -> None:
@@ -119,11 +123,14 @@ class MainWindow(QMainWindow):
         layout = QGridLayout(row)
         layout.setContentsMargins(0, 0, theme.px(8), 0)
         layout.addWidget(bar, 0, 0, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        layout.addWidget(self._palette_field, 0, 0, Qt.AlignmentFlag.AlignCenter)
+        layout.addWidget(self._palette_field, 0, 1)
+        # Equal sides keep the field in the middle, as long as the menus leave it there.
+        layout.setColumnStretch(0, 1)
+        layout.setColumnStretch(2, 1)
         self.setMenuWidget(row)
 
     def _build_main_bar(self) -> QToolBar:
-        bar = QToolBar("Main", self)
+        bar = QToolBar(self.tr("Main"), self)
         bar.setObjectName("main")
         bar.setMovable(False)
         bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
@@ -145,7 +152,7 @@ class MainWindow(QMainWindow):
         bar.addWidget(space)
         self.run_hint = QLabel(bar)
         self.run_hint.setProperty("role", "secondary")
-        self.run_hint.setAccessibleName("What a run would do")
+        self.run_hint.setAccessibleName(self.tr("What a run would do"))
         bar.addWidget(self.run_hint)
         bar.addAction(self.actions_by_id["theme_toggle"])
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, bar)
@@ -155,32 +162,17 @@ class MainWindow(QMainWindow):
         tabs = QTabWidget(self)
         tabs.setDocumentMode(True)
         tabs.setMovable(True)
-        tabs.setAccessibleName("Open flows")
-        tabs.tabBar().setAccessibleName("Open flows")
+        for part in (tabs, tabs.tabBar()):
+            part.setAccessibleName(self.tr("Open flows"))
         tabs.currentChanged.connect(lambda index: self.tab_changed.emit(tabs.widget(index)))
         return tabs
 
     def _build_empty(self) -> QWidget:
-        place = QWidget(self)
-        title = QLabel("No flow open", place)
-        title.setObjectName("empty_title")
-        text = QLabel("A flow is a few agents linked by routes. Open one of yours, or start from a sample.", place)
-        text.setProperty("role", "secondary")
-        buttons = QHBoxLayout()
-        for action_id, label, primary in (("open_sample", "Open a sample", True), ("open", "Open a file…", False)):
-            button = QPushButton(label, place)
-            button.setProperty("primary", primary)
-            button.clicked.connect(self.actions_by_id[action_id].trigger)
-            buttons.addWidget(button)
-        layout = QVBoxLayout(place)
-        layout.addStretch(1)
-        for widget in (title, text):
-            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
-        layout.addSpacing(theme.px(8))
-        buttons.insertStretch(0, 1)
-        buttons.addStretch(1)
-        layout.addLayout(buttons)
-        layout.addStretch(2)
+        text = self.tr("A flow is a few agents linked by routes. Open one of yours, or start from a sample.")
+        place = EmptyPlace("flow", self.tr("No flow open"), text, self)
+        sample = place.add_button(self.tr("Open a sample"), primary=True)
+        sample.clicked.connect(self.actions_by_id["open_sample"].trigger)
+        place.add_button(self.tr("Open a file…"), "folder").clicked.connect(self.actions_by_id["open"].trigger)
         return place
 
     def _build_center(self) -> None:
@@ -193,7 +185,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(center)
 
     def _build_rail(self) -> QToolBar:
-        rail = QToolBar("Docks", self)
+        rail = QToolBar(self.tr("Docks"), self)
         rail.setObjectName("rail")
         rail.setMovable(False)
         rail.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
@@ -224,8 +216,9 @@ class MainWindow(QMainWindow):
             dock.setTitleBarWidget(QWidget(dock))
         self.addDockWidget(area, dock)
         toggle: QAction = dock.toggleViewAction()
-        toggle.setStatusTip(f"Show or hide {title}")
-        toggle.setToolTip(f"Show or hide {title}")
+        tip = self.tr("Show or hide %1").replace("%1", title)
+        toggle.setStatusTip(tip)
+        toggle.setToolTip(tip)
         toggle.setIconVisibleInMenu(False)
         toggle.setProperty("icon_name", icon)
         self._rail.addAction(toggle)
@@ -350,12 +343,10 @@ class MainWindow(QMainWindow):
         stop.setIcon(theme.icon("stop", 16, "err", checked=None))
         self._palette_field.setMinimumWidth(theme.px(310))
         self._palette_field.setIcon(theme.icon("search", 14))
+        self._palette_field.setIconSize(QSize(theme.px(14), theme.px(14)))
         for dock in self.docks.values():
             toggle = dock.toggleViewAction()
             toggle.setIcon(theme.icon(str(toggle.property("icon_name")), 18))
         for index in range(self.tabs.count()):
             self.tabs.setTabIcon(index, theme.icon("flow", 16))
             self._name_close_button(index, self.tabs.tabText(index))
-        title = self.welcome.findChild(QLabel, "empty_title")
-        if title is not None:
-            title.setFont(theme.font(15, 600))

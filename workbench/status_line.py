@@ -1,43 +1,10 @@
 """The status bar: state and progress of the run, speed, cost, embedded server, offline lock."""
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from workbench.theme import theme
-
-
-class IconText(QWidget):
-    """A small icon with text beside it."""
-
-    def __init__(self, parent: QWidget, name: str) -> None:
-        super().__init__(parent)
-        self.setAccessibleName(name)
-        self._icon = QLabel(self)
-        self._text = QLabel(self)
-        self._shown = ("", "text2")
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(theme.px(6))
-        layout.addWidget(self._icon)
-        layout.addWidget(self._text)
-
-    def show_text(self, text: str, icon: str, color: str = "text2", tip: str = "") -> None:
-        """Show an icon in a colour and a text."""
-        self._shown = (icon, color)
-        self._text.setText(text)
-        self.setToolTip(tip)
-        self.setAccessibleDescription(text)
-        self.restyle()
-
-    def text(self) -> str:
-        """The text shown."""
-        return self._text.text()
-
-    def restyle(self) -> None:
-        """Draw the icon anew."""
-        icon, color = self._shown
-        if icon:
-            self._icon.setPixmap(theme.pixmap(icon, 14, color, self.devicePixelRatio()))
+from workbench.widgets.icon_label import IconText
 
 
 class StatusLine(QStatusBar):
@@ -51,20 +18,20 @@ class StatusLine(QStatusBar):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setSizeGripEnabled(False)
-        self.run = IconText(self, "Run state")
+        self.run = IconText(self.tr("Run state"), self)
         self.progress = QProgressBar(self)
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of the run")
+        self.progress.setAccessibleName(self.tr("Progress of the run"))
         self.clock = QLabel(self)
-        self.rate = IconText(self, "Speed")
-        self.cost = IconText(self, "Cost of the run")
+        self.rate = IconText(self.tr("Speed"), self)
+        self.cost = IconText(self.tr("Cost of the run"), self)
         self.today = QLabel(self)
         self.server = QToolButton(self)
-        self.server.setAccessibleName("Embedded model")
+        self.server.setAccessibleName(self.tr("Embedded model"))
         self.server.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.server.clicked.connect(self.server_clicked)
         self.offline = QToolButton(self)
-        self.offline.setAccessibleName("Offline lock")
+        self.offline.setAccessibleName(self.tr("Offline lock"))
         self.offline.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.offline.clicked.connect(self.offline_clicked)
         self._server = ("server", "text2")
@@ -77,7 +44,7 @@ class StatusLine(QStatusBar):
         for widget in right:
             self.addPermanentWidget(widget)
         theme.changed.connect(self._restyle)
-        self.show_idle("Ready", "ok")
+        self.show_idle(self.tr("Ready"), "ok")
         self.show_offline(False)
 
     def _line(self) -> QFrame:
@@ -105,8 +72,8 @@ class StatusLine(QStatusBar):
 
     def show_cost(self, run: str, today: str) -> None:
         """Money spent on this run and today."""
-        self.cost.show_text(f"Run {run}", "cost", tip="Cost of this run")
-        self.today.setText(f"Today {today}")
+        self.cost.show_text(self.tr("Run %1").replace("%1", run), "cost", tip=self.tr("Cost of this run"))
+        self.today.setText(self.tr("Today %1").replace("%1", today))
 
     def show_server(self, text: str, color: str, tip: str) -> None:
         """State of the embedded server."""
@@ -118,22 +85,21 @@ class StatusLine(QStatusBar):
     def show_offline(self, locked: bool) -> None:
         """State of the offline lock."""
         self._offline = locked
-        self.offline.setText("Offline" if locked else "Online")
+        self.offline.setText(self.tr("Offline") if locked else self.tr("Online"))
         self.offline.setToolTip(
-            "Offline lock is on: only this machine may be reached. Click to unlock."
+            self.tr("Offline lock is on: only this machine may be reached. Click to unlock.")
             if locked
-            else "Click to refuse every connection that leaves this machine."
+            else self.tr("Click to refuse every connection that leaves this machine.")
         )
         self._restyle()
 
     def _restyle(self) -> None:
         self.setFixedHeight(theme.px(27))
         self.progress.setFixedSize(theme.px(96), theme.px(4))
-        for widget in (self.run, self.rate, self.cost):
-            widget.restyle()
         for button in (self.server, self.offline):
             button.setFont(theme.font(12))
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+            button.setIconSize(QSize(theme.px(14), theme.px(14)))
         for label in (self.clock, self.today):
             label.setFont(theme.font(12))
         for text in (self.run, self.rate, self.cost):

@@ -7,6 +7,7 @@ from engine import Engine
 from workbench.designer.agent_form import AgentForm
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_form import FlowForm
+from workbench.theme import theme
 
 
 class Inspector(QStackedWidget):
@@ -23,6 +24,7 @@ class Inspector(QStackedWidget):
         self._several = QLabel(self)
         self._several.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._several.setProperty("role", "secondary")
+        self._scrolls: list[tuple[QScrollArea, QWidget]] = []
         for form in (self.flow_form, self.agent_form):
             scroll = QScrollArea(self)
             scroll.setWidgetResizable(True)
@@ -30,11 +32,21 @@ class Inspector(QStackedWidget):
             scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
             scroll.setWidget(form)
             self.addWidget(scroll)
+            self._scrolls.append((scroll, form))
         self.addWidget(self._several)
         self.flow_form.fields.values_changed.connect(lambda: self.inputs_changed.emit(self.flow_form.fields.texts()))
         editor.selection_changed.connect(self._show)
         editor.document.spec_changed.connect(lambda _before, _after: self._show(editor.selected()))
+        theme.changed.connect(self._fit)
+        self._fit()
         self._show(editor.selected())
+
+    def _fit(self) -> None:
+        """Be as wide as the fields need: nothing scrolls sideways."""
+        for scroll, form in self._scrolls:
+            form.ensurePolished()
+            needed = form.minimumSizeHint().width() + scroll.verticalScrollBar().sizeHint().width()
+            scroll.setMinimumWidth(min(needed, theme.px(360)))
 
     def edit_prompt(self) -> None:
         """Put the cursor into the selected agent's prompt."""
@@ -46,7 +58,8 @@ class Inspector(QStackedWidget):
             self.agent_form.show_agent(names[0])
             self.setCurrentIndex(1)
         elif names:
-            self._several.setText(f"{len(names)} agents selected.\nSelect one to edit it.")
+            text = self.tr("%1 agents selected.\nSelect one to edit it.").replace("%1", str(len(names)))
+            self._several.setText(text)
             self.setCurrentIndex(2)
         else:
             self.flow_form.refresh()
