@@ -1,4 +1,4 @@
-"""How money, tokens and seconds are written, in the window and on the command line alike."""
+"""How money is written, in the window and on the command line alike."""
 
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -6,7 +6,7 @@ from engine.statistics import CostProvenance
 
 
 def money_text(amount: Decimal) -> str:
-    """Dollars with at least two decimals and up to two significant digits: `$12.30`, `$0.0031`; zero is `$0`."""
+    """Dollars, at least two decimals and up to two significant digits: `$12.30`, `$0.38`, `$0.0031`; zero is `$0`."""
     if not amount:
         return "$0"
     decimals = max(2, 1 - amount.adjusted())
@@ -15,13 +15,21 @@ def money_text(amount: Decimal) -> str:
     return f"${whole}.{fraction.rstrip('0').ljust(2, '0')}"
 
 
-def cost_text(cost: Decimal, provenance: CostProvenance, *, free: str = "free", unknown: str = "unknown") -> str:
+def cost_text(
+    cost: Decimal,
+    provenance: CostProvenance,
+    *,
+    lower_bound: bool = False,
+    free: str = "free",
+    unknown: str = "unknown",
+) -> str:
     """Money and where it comes from: `$0.0031`, `~$0.0031`, `free`, `unknown`; a sum with unknown parts `≥ $0.0031`.
 
-    An unknown price is never shown as 0. `free` and `unknown` are the words of the reader's language.
+    An unknown price is never shown as 0. With `lower_bound` more is to come. `free` and `unknown` are the words of the
+    reader's language.
     """
-    if provenance is CostProvenance.UNKNOWN:
-        return f"≥ {money_text(cost)}" if cost else unknown
-    if provenance is CostProvenance.FREE and not cost:
-        return free
+    if not cost and provenance in (CostProvenance.UNKNOWN, CostProvenance.FREE):
+        return unknown if provenance is CostProvenance.UNKNOWN else free
+    if provenance is CostProvenance.UNKNOWN or lower_bound:
+        return f"≥ {money_text(cost)}"
     return f"~{money_text(cost)}" if provenance is CostProvenance.ESTIMATED else money_text(cost)

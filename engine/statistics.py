@@ -1,5 +1,6 @@
 """Token usage, cost and throughput: exact decimals for money, floats for seconds."""
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
@@ -16,6 +17,12 @@ class CostProvenance(StrEnum):
     """All prices are a written 0."""
     UNKNOWN = "unknown"
     """A price is missing: never shown as 0, totals show `≥`."""
+
+
+def weakest(provenances: Container[CostProvenance]) -> CostProvenance:
+    """The least certain of them, which is that of their sum: unknown, estimated, measured, free; of none: free."""
+    order = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED)
+    return next((one for one in order if one in provenances), CostProvenance.FREE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +117,8 @@ class RequestStatistic:
 
     @property
     def cost_provenance(self) -> CostProvenance:
-        """The weakest provenance of what was paid: unknown, estimated, measured, free."""
-        for provenance in (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED):
-            if provenance in self.provenances:
-                return provenance
-        return CostProvenance.FREE
+        """The weakest provenance of what was paid."""
+        return weakest(self.provenances)
 
     def tps(self, seconds: float | None = None) -> str:
         """Input, output and reasoning tokens per second over `seconds` (missing: the effective duration)."""

@@ -13,7 +13,7 @@ from engine.events import (
     RunFinished,
     SplitStarted,
 )
-from engine.statistics import CostProvenance
+from engine.statistics import CostProvenance, weakest
 
 RATE_WINDOW = 2.0
 """Seconds over which the present speed is measured."""
@@ -75,7 +75,4 @@ class RunProgress:
     @property
     def provenance(self) -> CostProvenance:
         """How sure the cost so far is; a total with an unknown part is a lower bound."""
-        for provenance in (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED):
-            if provenance in self.provenances:
-                return provenance
-        return CostProvenance.FREE
+        return weakest(self.provenances)

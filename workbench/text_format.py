@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Set
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 
 from PySide6.QtCore import QCoreApplication
 
+from engine import number_text
 from engine.statistics import CostProvenance
 
 
@@ -48,30 +49,15 @@ def plain_rate_text(per_second: float, estimated: bool = False) -> str:
     return f"{'~' if estimated else ''}{figure}"
 
 
-def cost_text(cost: Decimal, provenance: CostProvenance, lower_bound: bool = False) -> str:
-    """Money and where it comes from: `$0.0031`, `~$0.0031`, `free`, `unknown`; a total with unknown parts `≥ $0.0031`.
-
-    An unknown price is never shown as 0: with nothing known at all the text is `unknown`.
-    """
-    if provenance is CostProvenance.UNKNOWN:
-        if not lower_bound or not cost:
-            return QCoreApplication.translate("text_format", "unknown")
-        return f"≥ {money_text(cost)}"
-    if lower_bound:
-        return f"≥ {money_text(cost)}"
-    if provenance is CostProvenance.FREE and not cost:
-        return QCoreApplication.translate("text_format", "free")
-    return f"~{money_text(cost)}" if provenance is CostProvenance.ESTIMATED else money_text(cost)
-
-
-def money_text(amount: Decimal) -> str:
-    """Dollars, at least two decimals and up to two significant digits: `$12.30`, `$0.38`, `$0.0031`; zero is `$0`."""
-    if not amount:
-        return "$0"
-    decimals = max(2, 1 - amount.adjusted())
-    digits = f"{amount.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP):,f}"
-    whole, _, fraction = digits.partition(".")
-    return f"${whole}.{fraction.rstrip('0').ljust(2, '0')}"
+def cost_text(cost: Decimal, provenance: CostProvenance, *, lower_bound: bool = False) -> str:
+    """Money and where it comes from (`engine.number_text`), in the words of the window's language."""
+    return number_text.cost_text(
+        cost,
+        provenance,
+        lower_bound=lower_bound,
+        free=QCoreApplication.translate("text_format", "free"),
+        unknown=QCoreApplication.translate("text_format", "unknown"),
+    )
 
 
 CONTROL_MARKS = (

@@ -67,3 +67,26 @@ def test_an_unknown_price_is_told_and_no_line_drawn_at_zero(qtbot: QtBot) -> Non
     assert "Cost unknown: a price is missing in the profile" in chart.accessibleName()
     _, costs = chart._curves["cost"].getData()
     assert costs is None or len(costs) == 0
+
+
+def test_a_free_run_has_no_empty_axis_of_money(qtbot: QtBot) -> None:
+    script = Script()
+    chart = LiveChart(clock=lambda: START + 3)
+    qtbot.addWidget(chart)
+    chart.resize(900, 300)
+    chart.show()
+    rate, cost = chart._plots
+    qtbot.waitUntil(lambda: rate.isVisible() and cost.isVisible())
+    for event in (script.run(), script.begin("A", 0)):
+        chart.apply(event)
+    free = statistics(cost="0", provenance=CostProvenance.FREE)
+    chart.apply(script.answer(2, "x", statistics=free))
+    chart.refresh()
+    assert rate.isVisible()
+    assert not cost.isVisible()
+    assert chart._free.isVisible()
+    assert chart._free.text() == "Free: nothing to draw"
+    chart.apply(script.answer(2.5, "y", statistics=statistics(cost="0.0031")))
+    chart.refresh()
+    assert cost.isVisible()
+    assert not chart._free.isVisible()

@@ -24,7 +24,10 @@ from engine.events import (
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
 from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_rows import Row
 from workbench.run_panel.run_state import State, StreamedText, total_statistics
+from workbench.run_panel.statistics_line import step_figures
+from workbench.run_panel.trace_entries import live_trace
 
 
 def folded(events: list[AnyEvent]) -> RunModel:
@@ -88,6 +91,18 @@ def test_branches_of_a_split() -> None:
     model.apply(Merged(**script.place(2.1), inputs=3, outputs=1))
     model.apply(script.leave(2.2, "Next", "1/3"))
     assert (step.merged, step.leaving) == ((3, 1), ["Next"])
+
+
+def test_stopped_branches_are_over_but_not_done() -> None:
+    script = Script()
+    model = folded(list(fan_out(script, ["a", "b", "c", "d"])))
+    model.apply(script.answer(1, "text", "2/4"))
+    model.apply(RunFinished(time=START + 2, run_id=RUN, status="stopped"))
+    step = model.steps[1]
+    assert (step.finished_count, step.done_count) == (4, 1)
+    assert Row(None, step=step).name == "1/4  Splitter"
+    assert step_figures(step, START + 3)[0].value == "1/4"
+    assert live_trace(model)[0].text == "⇉ 1/4"
 
 
 def test_branches_that_have_not_begun_keep_the_step_running() -> None:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.number_text import money_text
 from engine.statistics import CostProvenance
 from workbench.text_format import (
     clock_text,
     cost_text,
-    money_text,
     rate_text,
     seconds_text,
     tokens_text,
@@ -76,6 +76,9 @@ def test_cost_shows_where_it_comes_from() -> None:
     assert cost_text(Decimal(0), CostProvenance.UNKNOWN) == "unknown"
     assert cost_text(Decimal(0), CostProvenance.UNKNOWN, lower_bound=True) == "unknown"
     assert cost_text(cost, CostProvenance.UNKNOWN, lower_bound=True) == "≥ $0.0031"
+    assert cost_text(cost, CostProvenance.UNKNOWN) == "≥ $0.0031"
+    assert cost_text(cost, CostProvenance.MEASURED, lower_bound=True) == "≥ $0.0031"
+    assert cost_text(Decimal(0), CostProvenance.FREE, lower_bound=True) == "free"
     assert cost_text(Decimal(0), CostProvenance.MEASURED) == "$0"
 
 

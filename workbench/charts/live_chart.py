@@ -32,6 +32,11 @@ class LiveChart(QWidget):
         self._plots: list[Any] = []
         self._curves: dict[str, Any] = {}
         self._heads = {"rate": self._label(), "cost": self._label()}
+        self._free = self._label()
+        self._free.setText(self.tr("Free: nothing to draw"))
+        self._free.setProperty("role", "muted")
+        self._free.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._free.hide()
         self._timer = QTimer(self)
         self._timer.setInterval(UPDATE_MILLISECONDS)
         self._timer.timeout.connect(self.refresh)
@@ -40,6 +45,7 @@ class LiveChart(QWidget):
         for key, label in self._heads.items():
             self._cells[key].addWidget(label)
             self._columns.addLayout(self._cells[key], 1)
+        self._cells["cost"].addWidget(self._free, 1)
         theme.changed.connect(self._restyle)
         self._restyle()
 
@@ -115,6 +121,7 @@ class LiveChart(QWidget):
         self._columns.setSpacing(theme.px(16))
         for label in self._heads.values():
             label.setFont(theme.font(12, 600))
+        self._free.setFont(theme.font(12))
         if not self._plots:
             return
         import pyqtgraph
@@ -153,6 +160,9 @@ class LiveChart(QWidget):
         self._curves["both"].setData(times, both)
         self._curves["thinking"].setData(times, thinking if any(thinking) else [0.0] * len(times))
         self._curves["thinking"].setVisible(any(thinking))
+        free = bool(series.provenances) and series.provenance is CostProvenance.FREE and not series.cost
+        self._free.setVisible(free)
+        self._plots[1].setVisible(not free)
         unknown = series.provenance is CostProvenance.UNKNOWN and not series.cost
         steps = [] if unknown else _stairs(series.costs, now - (series.started or now))
         self._curves["cost"].setData([moment for moment, _ in steps], [cost for _, cost in steps])
@@ -181,7 +191,7 @@ class LiveChart(QWidget):
         if not series.provenances:
             return self.tr("Cost")
         unknown = series.provenance is CostProvenance.UNKNOWN
-        text = self.tr("Cost %1").replace("%1", cost_text(series.cost, series.provenance, lower_bound=unknown))
+        text = self.tr("Cost %1").replace("%1", cost_text(series.cost, series.provenance))
         return self.tr("%1: a price is missing in the profile").replace("%1", text) if unknown else text
 
 

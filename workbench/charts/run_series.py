@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from engine.events import AnyEvent, ChunkReceived, CompletionFinished, RunFinished, RunStarted
-from engine.statistics import CostProvenance
+from engine.statistics import CostProvenance, weakest
 
 BIN = 0.5
 """Seconds a rate is measured over."""
@@ -123,7 +123,4 @@ class RunSeries:
     @property
     def provenance(self) -> CostProvenance:
         """The weakest provenance so far."""
-        for provenance in (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED):
-            if provenance in self.provenances:
-                return provenance
-        return CostProvenance.FREE
+        return weakest(self.provenances)

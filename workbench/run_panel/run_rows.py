@@ -7,7 +7,6 @@ from PySide6.QtCore import QAbstractItemModel, QCoreApplication, QModelIndex, QO
 from PySide6.QtGui import QColor, QFont
 
 from engine.events import Statistics
-from engine.statistics import CostProvenance
 from workbench.run_panel.labels import plain_tip, state_word
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import Attempt, Branch, State, Step, total_statistics
@@ -88,7 +87,7 @@ class Row:
         if self.step is None:
             return self.waiting
         count = max(self.step.splits, len(self.step.branches))
-        return f"{self.step.finished_count}/{count}  {self.step.agent}" if count > 1 else self.step.agent
+        return f"{self.step.done_count}/{count}  {self.step.agent}" if count > 1 else self.step.agent
 
 
 class RunRows(QAbstractItemModel):
@@ -309,6 +308,4 @@ def _cost_text(row: Row) -> str:
     total, under_way = _sums(row)
     if not total.requests:
         return QCoreApplication.translate("RunRows", "cached") if total.cached_prompts else "–"
-    unknown = total.provenance is CostProvenance.UNKNOWN
-    more_to_come = bool(under_way) and total.provenance is not CostProvenance.FREE
-    return cost_text(total.cost, total.provenance, lower_bound=unknown or more_to_come)
+    return cost_text(total.cost, total.provenance, lower_bound=bool(under_way))

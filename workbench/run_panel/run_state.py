@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from engine.completion import FinishReason, Phase
 from engine.events import ErrorInfo, Retrying, Statistics, ToolCalled
-from engine.statistics import CostProvenance
+from engine.statistics import CostProvenance, weakest
 
 CHARACTERS_PER_TOKEN = 4
 """Rough size of a token, for estimates where a server sends several tokens a piece."""
@@ -123,7 +123,6 @@ class Totals:
 
     def statistics(self, wall_seconds: float = 0.0) -> Statistics:
         """The sums; their provenance is the weakest of the parts'."""
-        weakest = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED)
         return Statistics(
             requests=self.requests,
             cached_prompts=self.cached_prompts,
@@ -132,7 +131,7 @@ class Totals:
             out_tokens=self.out_tokens,
             reasoning_out_tokens=self.reasoning_out_tokens,
             cost=self.cost,
-            provenance=next((one for one in weakest if one in self.provenances), CostProvenance.FREE),
+            provenance=weakest(self.provenances),
             estimated=self.estimated,
             seconds=self.seconds,
             effective_seconds=wall_seconds,
@@ -300,6 +299,11 @@ class Step:
     def finished_count(self) -> int:
         """Branches that are over, well or not."""
         return sum(count for state, count in self.counts.items() if state not in OPEN_STATES)
+
+    @property
+    def done_count(self) -> int:
+        """Branches that came to their end by themselves: answered or failed, not stopped."""
+        return self.finished_count - self.counts.get(State.STOPPED, 0)
 
     @property
     def state(self) -> State:

@@ -7,7 +7,6 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.completion import FinishReason
-from engine.statistics import CostProvenance
 from workbench.run_panel.labels import state_word
 from workbench.run_panel.run_state import Attempt, Branch, State, Step
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text
@@ -91,11 +90,9 @@ def step_figures(step: Step, now: float) -> list[Figure]:
     seconds = step.seconds(now)
     cost = "–"
     if total.requests or total.cached_prompts:
-        cost = cost_text(total.cost, total.provenance, lower_bound=live or total.provenance is CostProvenance.UNKNOWN)
+        cost = cost_text(total.cost, total.provenance, lower_bound=live)
     return [
-        Figure(
-            translate("StatisticsLine", "Branches"), f"{step.finished_count}/{max(step.splits, len(step.branches))}"
-        ),
+        Figure(translate("StatisticsLine", "Branches"), f"{step.done_count}/{max(step.splits, len(step.branches))}"),
         Figure(
             translate("StatisticsLine", "Speed"),
             rate_text((out + thought) / seconds, live or total.estimated) if seconds > 0 else "–",

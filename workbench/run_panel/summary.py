@@ -3,7 +3,6 @@
 from PySide6.QtCore import QCoreApplication
 
 from engine.events import Statistics
-from engine.statistics import CostProvenance
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import GOOD_STATES
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text
@@ -56,9 +55,6 @@ def statistics_text(done: Statistics) -> str:
         (translate("Summary", "Out"), tokens_text(done.out_tokens, done.estimated)),
         (translate("Summary", "Reasoning"), tokens_text(done.reasoning_out_tokens, done.estimated)),
         (translate("Summary", "Speed"), rate_text(produced / seconds, done.estimated) if seconds > 0 else ""),
-        (
-            translate("Summary", "Cost"),
-            cost_text(done.cost, done.provenance, lower_bound=done.provenance is CostProvenance.UNKNOWN),
-        ),
+        (translate("Summary", "Cost"), cost_text(done.cost, done.provenance)),
     ]
     return ", ".join(f"{name} {value}" for name, value in pairs if value)

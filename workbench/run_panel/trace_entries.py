@@ -159,7 +159,7 @@ def _live_step(step: Step) -> list[Entry]:
     branches = list(step.branches.values())
     count = max(step.splits, len(branches))
     if count > 1:
-        entries.append(Entry(Kind.SPLIT, f"⇉ {step.finished_count}/{count}", step.agent))
+        entries.append(Entry(Kind.SPLIT, f"⇉ {step.done_count}/{count}", step.agent))
     kind, text = (Kind.CATEGORY, step.category) if step.category else (Kind.SKIPPED, trace.SKIPPED)
     entries.append(Entry(kind, text, step.agent))
     entries.append(Entry(Kind.AGENT, step.agent, step.agent))
