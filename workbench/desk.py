@@ -190,9 +190,10 @@ class Desk(QObject):
             reason = self.tr("it is read-only")
         except OSError as error:
             reason = error.strerror or str(error)
+        text = self.tr("The data folder %1 cannot be written: %2.").replace("%2", reason).replace("%1", str(root))
         self.show_error(
             StorageError(
-                f"The data folder {root} cannot be written: {reason}.",
+                text,
                 hint=self.tr("Runs, unsaved changes and settings are not kept. --data-dir names another folder."),
                 facts={"path": str(root)},
             )

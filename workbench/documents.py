@@ -18,10 +18,9 @@ from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
 from workbench.settings import Settings
 from workbench.tasks import Tasks
-from workbench.widgets.banner import Banner, BannerButton
+from workbench.widgets.banner import Banner, BannerButton, Message
 
 FIRST_FLOW = "release-announcement"
-FILE_FILTER = "Flows (*.flow.json);;All files (*)"
 
 
 class Documents(QObject):
@@ -89,7 +88,7 @@ class Documents(QObject):
 
     def choose_file(self) -> None:
         """Ask for a flow file and open it."""
-        dialog = QFileDialog(self._window, self.tr("Open flow"), str(self._folder()), FILE_FILTER)
+        dialog = QFileDialog(self._window, self.tr("Open flow"), str(self._folder()), self._file_filter())
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.filesSelected.connect(lambda names: [self.open(name) for name in names])
@@ -105,7 +104,8 @@ class Documents(QObject):
     def save_as(self, tab: FlowTab) -> None:
         """Ask for a file and save to it."""
         name = slug(tab.document.title) + ".flow.json"
-        dialog = QFileDialog(self._window, self.tr("Save flow as"), str(self._folder() / name), FILE_FILTER)
+        place = str(self._folder() / name)
+        dialog = QFileDialog(self._window, self.tr("Save flow as"), place, self._file_filter())
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix("flow.json")
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -149,7 +149,7 @@ class Documents(QObject):
         self._title_changed(tab)
         tab.editor.setFocus()
         for problem in loaded.problems:
-            self.banner_made.emit(Banner("warn", str(problem)))
+            self.banner_made.emit(Banner(Message(kind="warn", title=str(problem))))
         return tab
 
     async def _remove(self, tab: FlowTab) -> None:
@@ -170,6 +170,9 @@ class Documents(QObject):
     def _tell(self, error: EngineError, buttons: Sequence[BannerButton] = ()) -> None:
         self.banner_made.emit(error_banner(error, buttons))
 
+    def _file_filter(self) -> str:
+        return self.tr("Flows (*.flow.json);;All files (*)")
+
     def _folder(self) -> Path:
         """Where file dialogs begin: beside the flow in front, else in the user's flows."""
         tab = self.current
@@ -188,9 +191,9 @@ class Documents(QObject):
                 BannerButton(self.tr("Discard"), partial(self._discard, kept)),
             ]
             title = self.tr("An unsaved version of %1 from %2 was kept.").replace("%1", name).replace("%2", when)
-            self.banner_made.emit(
-                Banner("accent", title, self.tr("The program ended unexpectedly."), buttons=buttons, icon="history")
-            )
+            text = self.tr("The program ended unexpectedly.")
+            message = Message(kind="accent", title=title, text=text, icon="history")
+            self.banner_made.emit(Banner(message, buttons))
 
     def _apart(self, found: RecoveredDocument) -> RecoveredDocument:
         """Keep a version from being replaced by the next changes of its document while nobody has decided about it."""

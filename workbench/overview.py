@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QTimer, QUrl, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from engine import Engine, EngineError, Problem, RunRow, bundled, read_flow
@@ -19,17 +19,19 @@ from workbench.main_window import MainWindow
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.text_format import clock_text, cost_text, rate_text
-from workbench.widgets.banner import Banner, BannerButton
+from workbench.widgets.banner import Banner, BannerButton, Message
 
-END_TEXTS = {
-    "finished": ("Finished", "ok", "ok"),
-    "failed": ("Failed", "failed", "err"),
-    "stopped": ("Stopped", "stop", "warn"),
-    "budget": ("Stopped at a limit", "warning", "warn"),
-    "crashed": ("Crashed", "error", "err"),
-    "running": ("Running", "spinner", "run"),
+translate = QCoreApplication.translate
+
+STATUS_LOOKS = {
+    "finished": ("ok", "ok"),
+    "failed": ("failed", "err"),
+    "stopped": ("stop", "warn"),
+    "budget": ("warning", "warn"),
+    "crashed": ("error", "err"),
+    "running": ("spinner", "run"),
 }
-"""Status of a run → words, icon, colour."""
+"""Status of a run → icon, colour."""
 
 
 class Overview(QObject):
@@ -111,8 +113,8 @@ class Overview(QObject):
                 "~" + rate_text(rate) if rate else "",
             )
         else:
-            text, icon, color = END_TEXTS.get(progress.status, END_TEXTS["failed"])
-            status.show_idle(text, icon, color)
+            icon, color = STATUS_LOOKS.get(progress.status, STATUS_LOOKS["failed"])
+            status.show_idle(status_word(progress.status), icon, color)
         self._show_cost()
 
     def _show_cost(self) -> None:
@@ -208,9 +210,9 @@ class Overview(QObject):
             )
         kind = "accent" if entry.usable else "warn"
         where = str(entry.path) if entry.path else self.tr("Comes with the workbench.")
-        self.banner_made.emit(
-            Banner(kind, self.tr("Profile %1").replace("%1", name), problems or where, settings, buttons)
-        )
+        title = self.tr("Profile %1").replace("%1", name)
+        message = Message(kind=kind, title=title, text=problems or where, details=settings)
+        self.banner_made.emit(Banner(message, buttons))
 
     def _show_title(self) -> None:
         tab = self._documents.current
@@ -248,7 +250,7 @@ class Overview(QObject):
         actions = self._window.actions_by_id
         entries = [
             Entry(
-                group="Actions",
+                group="action",
                 text=action.text().replace("&", ""),
                 detail=actions.menu_title(action),
                 shortcut=action.shortcut().toString(QKeySequence.SequenceFormat.NativeText),
@@ -259,10 +261,10 @@ class Overview(QObject):
             for action in actions.all()
             if action.objectName() != "palette"
         ]
-        for group, kind in (("Flows", "flow"), ("Profiles", "profile"), ("Runs", "run")):
+        for kind in ("flow", "profile", "run"):
             entries += [
                 Entry(
-                    group=group,
+                    group=kind,
                     text=item.text,
                     icon=item.icon,
                     detail=item.tip.partition("\n")[0],
@@ -273,7 +275,7 @@ class Overview(QObject):
         for tab in self._documents.tabs:
             entries += [
                 Entry(
-                    group="Agents",
+                    group="agent",
                     text=agent.name,
                     icon="edit",
                     detail=tab.document.title,
@@ -296,12 +298,27 @@ def sample_title(name: str) -> str:
     return read_flow(data, name=name).spec.name
 
 
+def status_word(status: str) -> str:
+    """How a run ended, in words."""
+    words = {
+        "finished": translate("overview", "Finished"),
+        "failed": translate("overview", "Failed"),
+        "stopped": translate("overview", "Stopped"),
+        "budget": translate("overview", "Stopped at a limit"),
+        "crashed": translate("overview", "Crashed"),
+        "running": translate("overview", "Running"),
+    }
+    return words.get(status, words["failed"])
+
+
 def run_item(row: RunRow) -> ExplorerItem:
     """A recorded run as a row of the explorer."""
     started = row.started.astimezone()
     today = started.date() == datetime.now().astimezone().date()
     when = started.strftime("%H:%M") if today else started.strftime("%d %b %H:%M")
-    _, icon, color = END_TEXTS.get(row.status, END_TEXTS["failed"])
+    icon, color = STATUS_LOOKS.get(row.status, STATUS_LOOKS["failed"])
     cost = cost_text(row.cost, row.provenance)
     text = f"{when}  {row.flow}"
-    return ExplorerItem(kind="run", id=row.id, text=text, tip=f"{text}\n{row.status}, {cost}", icon=icon, color=color)
+    return ExplorerItem(
+        kind="run", id=row.id, text=text, tip=f"{text}\n{status_word(row.status)}, {cost}", icon=icon, color=color
+    )

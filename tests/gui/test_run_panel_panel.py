@@ -53,7 +53,7 @@ def button(inside: QWidget, text: str) -> QPushButton:
 def test_an_empty_panel_offers_to_run(qtbot: QtBot, panel: RunPanel) -> None:
     assert panel.empty.isVisible()
     with qtbot.waitSignal(panel.run_requested):
-        qtbot.mouseClick(panel.empty.button, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(button(panel.empty, "Run"), Qt.MouseButton.LeftButton)
 
 
 def test_words_stream_into_the_pane(qtbot: QtBot, panel: RunPanel) -> None:

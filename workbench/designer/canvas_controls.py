@@ -1,4 +1,4 @@
-"""What floats over the canvas: zoom bar, minimap, first-start card, empty place, output tip."""
+"""What floats over the canvas: zoom bar, minimap, first-start card, output tip."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen, QPixmap
@@ -207,46 +207,17 @@ class FirstRunCard(FloatingPanel):
         muted, secondary = theme.hex("muted"), theme.hex("text2")
         keys = (("F5", self.tr("Run")), ("Ctrl+K", self.tr("every command")))
         gap = "&nbsp;" * 4
-        self._keys.setText(
-            gap.join(
-                f'<span style="color:{muted}">{key}</span>&nbsp;&nbsp;<span style="color:{secondary}">{word}</span>'
-                for key, word in keys
-            )
+        shown = (
+            f'<span style="color:{muted}">{key}</span>&nbsp;&nbsp;<span style="color:{secondary}">{word}</span>'
+            for key, word in keys
         )
+        self._keys.setText(gap.join(shown))
         self._run.setIcon(theme.icon("run", 16, "on.fill", checked=None))
         margin = theme.px(16)
         layout = self.layout()
         if layout is not None:
             layout.setContentsMargins(margin, theme.px(12), margin, theme.px(12))
             layout.setSpacing(theme.px(12))
-
-
-class EmptyPlace(QWidget):
-    """What an empty flow shows instead of cards."""
-
-    sample_requested = Signal()
-    """A sample should be opened instead."""
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._icon = QLabel(self)
-        self._title = QLabel(self.tr("Empty flow"), self)
-        self._text = QLabel(self.tr("This flow has no agents."), self)
-        self._text.setProperty("role", "secondary")
-        self._sample = QPushButton(self.tr("Start from a sample"), self)
-        self._sample.clicked.connect(self.sample_requested)
-        column = QVBoxLayout(self)
-        column.addStretch()
-        for part in (self._icon, self._title, self._text, self._sample):
-            column.addWidget(part, 0, Qt.AlignmentFlag.AlignHCenter)
-        column.addStretch()
-        theme.changed.connect(self._restyle)
-        self._restyle()
-
-    def _restyle(self) -> None:
-        self._icon.setPixmap(theme.pixmap("flow", 32, "text2", self.devicePixelRatioF()))
-        self._title.setFont(theme.font(14, 600))
-        self._text.setFont(theme.font(12))
 
 
 class OutputTip(FloatingPanel):

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from engine.errors import Problem
 from engine.events import AnyEvent, ChunkReceived, RunStarted
 from engine.flow.flow_spec import FlowSpec
-from workbench.designer.canvas_controls import EmptyPlace, FirstRunCard, Minimap, OutputTip, ZoomBar
+from workbench.designer.canvas_controls import FirstRunCard, Minimap, OutputTip, ZoomBar
 from workbench.designer.commands import EditFlow
 from workbench.designer.edits import move_agents
 from workbench.designer.flow_document import FlowDocument
@@ -19,6 +19,7 @@ from workbench.designer.scene import FlowScene
 from workbench.designer.view import FlowView
 from workbench.text_format import visible_text
 from workbench.theme import theme
+from workbench.widgets.empty_place import EmptyPlace
 
 _FIGURES_MILLISECONDS = 100
 _FRAME_MILLISECONDS = 33
@@ -166,7 +167,8 @@ class FlowEditor(QWidget):
         self.minimap = Minimap(self.view, self.scene, canvas)
         self._first_run = FirstRunCard(canvas)
         self._first_run.hide()
-        self._empty = EmptyPlace(canvas)
+        self._empty = EmptyPlace("flow", self.tr("Empty flow"), self.tr("This flow has no agents."), canvas)
+        self._empty.add_button(self.tr("Start from a sample")).clicked.connect(self.sample_requested)
         self._tip = OutputTip(canvas)
         canvas.viewport().installEventFilter(self)
 
@@ -180,7 +182,6 @@ class FlowEditor(QWidget):
         self.scene.extent_changed.connect(self._follow_extent)
         self._zoom_bar.fit.clicked.connect(self.fit_all)
         self._first_run.run_requested.connect(self.run_requested)
-        self._empty.sample_requested.connect(self.sample_requested)
         theme.changed.connect(self._theme_changed)
 
     def _timer(self, milliseconds: int, then: object) -> QTimer:
@@ -209,19 +210,19 @@ class FlowEditor(QWidget):
 
     def _move(self, places: Mapping[str, tuple[float, float]], by_keys: bool) -> None:
         names = sorted(places)
-        text = self.tr("Move {name}").format(name=names[0]) if len(names) == 1 else self.tr("Move agents")
+        text = self.tr("Move %1").replace("%1", names[0]) if len(names) == 1 else self.tr("Move agents")
         merge_key = f"move:{'/'.join(names)}" if by_keys else None
         self.edit(text, move_agents(self.document.spec, places), merge_key)
 
     def _describe(self) -> None:
         """Tell screen readers what is shown and selected."""
-        self.view.setAccessibleName(self.tr("Flow {name}").format(name=self.document.title))
-        count = len(self.scene.agents)
+        self.view.setAccessibleName(self.tr("Flow %1").replace("%1", self.document.title))
         chosen = ", ".join(self._selected[:5]) or self.tr("none")
         if len(self._selected) > 5:
-            chosen = self.tr("{names} and {count} more").format(names=chosen, count=len(self._selected) - 5)
-        description = self.tr("{count} agents, selected: {names}").format(count=count, names=chosen)
-        self.view.setAccessibleDescription(description)
+            more = str(len(self._selected) - 5)
+            chosen = self.tr("%1 and %2 more").replace("%2", more).replace("%1", chosen)
+        description = self.tr("%1 agents, selected: %2").replace("%1", str(len(self.scene.agents)))
+        self.view.setAccessibleDescription(description.replace("%2", chosen))
 
     def _show_figures(self) -> None:
         self.scene.show_run_changes()

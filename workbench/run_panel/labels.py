@@ -1,9 +1,8 @@
-"""Small parts of the panel's heads and rows: icons, figures, and how each state looks."""
+"""Small parts of the panel's heads and rows: figures, and how each state looks."""
 
 import html
-import time
 
-from PySide6.QtCore import QCoreApplication, QRectF, QSize, Qt
+from PySide6.QtCore import QCoreApplication, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
@@ -55,46 +54,6 @@ def state_word(state: State) -> str:
 def plain_tip(text: str) -> str:
     """A tip that shows outside text as it is, whatever it looks like."""
     return f"<p style='white-space: pre-wrap'>{html.escape(visible_text(text))}</p>" if text else ""
-
-
-def paint_state_icon(painter: QPainter, icon: str, rect: QRectF, color: str) -> None:
-    """Draw an icon; the spinner turns once a second unless motion is reduced."""
-    if icon != "spinner" or theme.reduced_motion:
-        theme.paint_icon(painter, icon, rect, color)
-        return
-    pixmap = theme.pixmap(icon, rect.width() / theme.zoom, color, painter.device().devicePixelRatioF())
-    painter.save()
-    painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
-    painter.translate(rect.center())
-    painter.rotate(time.monotonic() % 1.0 * 360)
-    painter.drawPixmap(QRectF(-rect.width() / 2, -rect.height() / 2, rect.width(), rect.height()).toRect(), pixmap)
-    painter.restore()
-
-
-class IconLabel(QWidget):
-    """An icon at a design size that keeps sharp at any zoom; spins by being told an angle."""
-
-    def __init__(self, icon: str, color: str, size: int = 14, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._icon, self._color, self._size = icon, color, size
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        theme.changed.connect(self._resize)
-        self._resize()
-
-    def show_icon(self, icon: str, color: str) -> None:
-        """Change the picture."""
-        if (icon, color) != (self._icon, self._color):
-            self._icon, self._color = icon, color
-            self.update()
-
-    def _resize(self) -> None:
-        self.setFixedSize(QSize(theme.px(self._size), theme.px(self._size)))
-        self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the icon."""
-        painter = QPainter(self)
-        paint_state_icon(painter, self._icon, self.rect().toRectF(), self._color)
 
 
 class Figures(QLabel):

@@ -1,20 +1,31 @@
 """What the banner says about a branch, an agent execution or a run that waits or did not end well."""
 
+from dataclasses import dataclass, replace
 from math import ceil
 
 from PySide6.QtCore import QCoreApplication
 
 from engine.completion import FinishReason
 from engine.events import ErrorInfo
-from workbench.run_panel.banner import Message
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import OPEN_STATES, Branch, State, Step
 from workbench.text_format import tokens_text
+from workbench.widgets.banner import Message
 
 translate = QCoreApplication.translate
 
 
-def branch_message(branch: Branch, now: float) -> Message | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMessage(Message):
+    """What the run panel says, and what may help."""
+
+    profile: str = ""
+    """The profile that may have to be edited; empty for no such button."""
+    retry: bool = False
+    """Whether running again may help."""
+
+
+def branch_message(branch: Branch, now: float) -> RunMessage | None:
     """The trouble of one branch, None when there is none."""
     attempt = branch.attempt
     profile = attempt.profile if attempt is not None else ""
@@ -33,9 +44,9 @@ def branch_message(branch: Branch, now: float) -> Message | None:
         else:
             title = translate("RunPanel", "The model answered nothing.")
         text = translate("RunPanel", "The limit was spent on thinking: raise maxTokens.") if limit and thought else ""
-        return Message(kind="warn", title=title, text=text, profile=profile, retry=True)
+        return RunMessage(kind="warn", title=title, text=text, profile=profile, retry=True)
     if attempt.state is State.CUT_OFF:
-        return Message(
+        return RunMessage(
             kind="warn",
             title=translate("RunPanel", "The answer was cut off at the token limit."),
             text=translate("RunPanel", "Raise maxTokens in the profile or for this agent."),
@@ -45,7 +56,7 @@ def branch_message(branch: Branch, now: float) -> Message | None:
     return None
 
 
-def wait_message(branch: Branch, now: float) -> Message | None:
+def wait_message(branch: Branch, now: float) -> RunMessage | None:
     """That a request failed and when it is repeated, None unless the branch waits for that."""
     attempt = branch.attempt
     if attempt is None or not attempt.retries:
@@ -57,10 +68,10 @@ def wait_message(branch: Branch, now: float) -> Message | None:
     text = translate("RunPanel", "Attempt %1 of %2 in %3 s. Stop ends the waiting.")
     for mark, value in (("%1", last.attempt), ("%2", last.attempts), ("%3", ceil(left))):
         text = text.replace(mark, str(value))
-    return Message(kind="warn", title=last.reason, text=text, profile=attempt.profile)
+    return RunMessage(kind="warn", title=last.reason, text=text, profile=attempt.profile)
 
 
-def step_message(step: Step, now: float) -> Message | None:
+def step_message(step: Step, now: float) -> RunMessage | None:
     """The trouble of an agent execution: its first failed branch, with the number of the others; else who waits."""
     failed = step.counts.get(State.FAILED, 0)
     if not failed and not step.troubled:
@@ -74,17 +85,10 @@ def step_message(step: Step, now: float) -> Message | None:
         return message
     count = translate("RunPanel", "%1 of %2 branches failed.")
     count = count.replace("%1", str(failed)).replace("%2", str(max(step.splits, len(step.branches))))
-    return Message(
-        kind=message.kind,
-        title=message.title,
-        text=f"{message.text} {count}".strip(),
-        details=message.details,
-        profile=message.profile,
-        retry=message.retry,
-    )
+    return replace(message, text=f"{message.text} {count}".strip())
 
 
-def run_message(model: RunModel) -> Message | None:
+def run_message(model: RunModel) -> RunMessage | None:
     """Why a run ended that no branch tells about, else what it warned of."""
     if model.running:
         return None
@@ -93,14 +97,14 @@ def run_message(model: RunModel) -> Message | None:
             if result.error is not None:
                 return error_message(result.error, result.error_agent)
     if model.reason:
-        return Message(kind="warn", title=model.reason, retry=True)
+        return RunMessage(kind="warn", title=model.reason, retry=True)
     if model.warnings:
         first, *others = dict.fromkeys(model.warnings)
-        return Message(kind="warn", title=first, details="\n".join(others))
+        return RunMessage(kind="warn", title=first, details="\n".join(others))
     return None
 
 
-def error_message(error: ErrorInfo, agent: str = "", branch: str = "", profile: str = "") -> Message:
+def error_message(error: ErrorInfo, agent: str = "", branch: str = "", profile: str = "") -> RunMessage:
     """An error in words, with what to do and the facts below."""
     profile = error.facts.get("profile", profile)
     places = (
@@ -111,7 +115,7 @@ def error_message(error: ErrorInfo, agent: str = "", branch: str = "", profile: 
     place = ", ".join(f"{name} {value}" for name, value in places if value)
     place = f"{place[:1].upper()}{place[1:]}." if place else ""
     facts = "\n".join(f"{name}: {value}" for name, value in error.facts.items() if name != "profile")
-    return Message(
+    return RunMessage(
         kind="err",
         title=error.message,
         text=" ".join(part for part in (error.hint, place) if part),

@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
 )
 
 from engine.events import AnyEvent, ErrorInfo
-from workbench.run_panel.empty_place import EmptyPlace
 from workbench.run_panel.labels import Figures
 from workbench.run_panel.prompt_view import PromptView
 from workbench.run_panel.run_model import RunModel
@@ -33,6 +32,7 @@ from workbench.run_panel.summary import summary_text
 from workbench.run_panel.trace_view import TraceView
 from workbench.text_format import clean_text, visible_text
 from workbench.theme import theme
+from workbench.widgets.empty_place import EmptyPlace
 
 REFRESH_MILLISECONDS = 100
 """How often clocks and figures move while a run is on."""
@@ -82,7 +82,12 @@ class RunPanel(QWidget):
         self.prompt = PromptView(self)
         self.trace = TraceView(self.model, self)
         self.statistics = StatisticsView(self.model, self)
-        self.empty = EmptyPlace(self)
+        self.empty = EmptyPlace(
+            "run",
+            self.tr("No run yet"),
+            self.tr("Press Run, and answers appear here word by word,\nwith prompt, cost and trace of every step."),
+            self,
+        )
         self._pages = QStackedWidget(self)
         self._tabs = QTabBar(self)
         self._build_tabs()
@@ -169,7 +174,7 @@ class RunPanel(QWidget):
         return self._views
 
     def _connect(self) -> None:
-        self.empty.run_requested.connect(self.run_requested)
+        self.empty.add_button(self.tr("Run"), "run").clicked.connect(self.run_requested)
         self.stream.retry_requested.connect(self.retry_requested)
         self.stream.profile_requested.connect(self.profile_requested)
         self.stream.view_changed.connect(self._show_view)

@@ -7,10 +7,10 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.completion import Phase
-from workbench.run_panel.labels import paint_state_icon
 from workbench.run_panel.run_state import Attempt, State
 from workbench.text_format import plain_rate_text, seconds_text
 from workbench.theme import theme
+from workbench.widgets.icon_label import paint_state_icon
 
 SHORT_PHASE = 0.5
 """Seconds below which finished phases are joined when there is little room."""

@@ -1,7 +1,7 @@
 """The tree of a run."""
 
 from PySide6.QtCore import QModelIndex, QRect, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -10,10 +10,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from workbench.run_panel.labels import paint_state_icon, state_look
+from workbench.run_panel.labels import state_look
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_rows import Column, Index, Row, RunRows
 from workbench.theme import theme
+from workbench.widgets.icon_label import paint_state_icon
+from workbench.widgets.row_delegate import paint_selection
 
 SAMPLES = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.COST: "~$0.00888"}
 """The widest figures that must fit."""
@@ -114,10 +116,7 @@ class RunTree(QTreeView):
         rect = options.rect
         top, height = rect.top(), rect.height()
         if row is self._chosen:
-            focused = self.hasFocus()
-            painter.fillRect(0, top, self.viewport().width(), height, _selected(focused))
-            if focused:
-                painter.fillRect(0, top, theme.px(2), height, theme.color("accent"))
+            paint_selection(painter, QRect(0, top, self.viewport().width(), height), focused=self.hasFocus())
         indent = self.indentation() * row.depth
         if row.rows:
             self.drawBranches(painter, QRect(0, top, indent, height), index)
@@ -166,7 +165,3 @@ class RunTree(QTreeView):
         super().keyPressEvent(event)
         if self.currentIndex() != before:
             self.row_chosen.emit()
-
-
-def _selected(focused: bool) -> QColor:
-    return theme.color("bg.selected" if focused else "bg.selected.idle")

@@ -15,10 +15,10 @@ from PySide6.QtWidgets import (
 )
 
 from engine.events import Statistics
-from engine.statistics import CostProvenance
 from workbench.run_panel.run_model import RunModel
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text, visible_text
 from workbench.theme import theme
+from workbench.widgets.row_delegate import paint_selection
 
 LEAST_NEEDED = (2, 4, 7, 6, 1, 3, 8)
 """Columns that go when there is no room, in this order: from cache, cached in, speed, reasoning, requests, in, time."""
@@ -43,8 +43,7 @@ class _FigureDelegate(QStyledItemDelegate):
     ) -> None:
         """Fill the selected row, then draw the text."""
         if option.state & QStyle.StateFlag.State_Selected:
-            focused = self._table.hasFocus()
-            painter.fillRect(option.rect, theme.color("bg.selected" if focused else "bg.selected.idle"))
+            paint_selection(painter, option.rect, focused=self._table.hasFocus())
         painter.save()
         painter.setFont(index.data(Qt.ItemDataRole.FontRole))
         painter.setPen(index.data(Qt.ItemDataRole.ForegroundRole).color())
@@ -142,8 +141,7 @@ class StatisticsView(QWidget):
     def _figures(done: Statistics) -> list[str]:
         seconds = done.effective_seconds or done.seconds
         produced = done.out_tokens + done.reasoning_out_tokens
-        unknown = done.provenance is CostProvenance.UNKNOWN
-        money = cost_text(done.cost, done.provenance, lower_bound=unknown) if done.requests else "$0"
+        money = cost_text(done.cost, done.provenance) if done.requests else "$0"
         return [
             f"{done.requests:,}",
             f"{done.cached_prompts:,}",

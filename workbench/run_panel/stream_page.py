@@ -5,9 +5,8 @@ from PySide6.QtWidgets import QSizePolicy, QSplitter, QStackedWidget, QToolButto
 
 from engine.completion import Phase
 from engine.events import ErrorInfo
-from workbench.run_panel.banner import Banner, Message
 from workbench.run_panel.branch_grid import BranchGrid
-from workbench.run_panel.messages import branch_message, error_message, run_message, step_message
+from workbench.run_panel.messages import RunMessage, branch_message, error_message, run_message, step_message
 from workbench.run_panel.phase_clock import PhaseClock
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import Attempt, Branch, State, Step
@@ -16,6 +15,7 @@ from workbench.run_panel.stream_pane import StreamPane
 from workbench.run_panel.stream_text import PaneFlusher, View
 from workbench.text_format import seconds_text, tokens_text
 from workbench.theme import theme
+from workbench.widgets.banner import Banner, BannerButton
 
 
 class StreamPage(QWidget):
@@ -35,10 +35,10 @@ class StreamPage(QWidget):
         self._attempt: Attempt | None = None
         self._chosen: View | None = None
         self._fold = False
-        self._error: Message | None = None
-        self._said: Message | None = None
-        self._closed: set[Message] = set()
-        self.banner = Banner(self)
+        self._error: RunMessage | None = None
+        self._said: RunMessage | None = None
+        self._closed: set[RunMessage] = set()
+        self.banner = Banner(parent=self)
         self.clock = PhaseClock(self)
         self.line = StatisticsLine(self)
         self.reasoning = StreamPane(flusher, reasoning=True, parent=self)
@@ -77,8 +77,6 @@ class StreamPage(QWidget):
         self.reasoning.folded.connect(lambda: self._set_fold(True))
         self.grid.view_changed.connect(self.view_changed)
         self.content.text.view_changed.connect(self.view_changed)
-        self.banner.retry_requested.connect(self.retry_requested)
-        self.banner.profile_requested.connect(self.profile_requested)
         self.banner.closed.connect(self._close_banner)
 
     def _unfold_button(self) -> QToolButton:
@@ -199,7 +197,19 @@ class StreamPage(QWidget):
             message = step_message(self._step, self._model.now())
         message = self._error or message or run_message(self._model)
         self._said = message
-        self.banner.show_message(None if message in self._closed else message)
+        if message is None or message in self._closed:
+            self.banner.show_message(None)
+        else:
+            self.banner.show_message(message, self._buttons(message))
+
+    def _buttons(self, message: RunMessage) -> list[BannerButton]:
+        buttons = []
+        if message.retry:
+            buttons.append(BannerButton(self.tr("Retry"), self.retry_requested.emit, "retry"))
+        if message.profile:
+            profile = message.profile
+            buttons.append(BannerButton(self.tr("Edit profile"), lambda: self.profile_requested.emit(profile)))
+        return buttons
 
     def _close_banner(self) -> None:
         if self._said is not None:

@@ -3,11 +3,12 @@
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
-from workbench.run_panel.labels import Figures, IconLabel
+from workbench.run_panel.labels import Figures
 from workbench.run_panel.run_state import Attempt, StreamedText
 from workbench.run_panel.stream_text import PaneFlusher, StreamText
 from workbench.text_format import seconds_text, tokens_text
 from workbench.theme import theme
+from workbench.widgets.icon_label import IconLabel
 
 
 class FollowButton(QToolButton):

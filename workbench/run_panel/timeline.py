@@ -5,12 +5,13 @@ from PySide6.QtGui import QBrush, QFontMetricsF, QMouseEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from engine.completion import Phase
-from workbench.run_panel.labels import paint_state_icon, state_look
+from workbench.run_panel.labels import state_look
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import Attempt, Branch
 from workbench.run_panel.statistics_line import cost_of_attempt
 from workbench.text_format import seconds_text, visible_text
 from workbench.theme import theme
+from workbench.widgets.icon_label import paint_state_icon
 
 WAIT, READ, THINK, ANSWER = "wait", "reading", "thinking", "answering"
 KINDS = {

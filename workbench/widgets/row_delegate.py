@@ -1,10 +1,21 @@
 """Rows of a designed height with a bar at the left edge of the chosen one."""
 
-from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, QSize
+from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, QRect, QSize
 from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from workbench.theme import theme
+
+
+def paint_selection(painter: QPainter, rect: QRect, *, focused: bool) -> None:
+    """Fill a chosen row, or a cell of it; the focused row has a bar at the left edge of the view."""
+    painter.fillRect(rect, theme.color("bg.selected" if focused else "bg.selected.idle"))
+    if focused and rect.left() <= 0:
+        _paint_bar(painter, rect)
+
+
+def _paint_bar(painter: QPainter, rect: QRect) -> None:
+    painter.fillRect(0, rect.top(), theme.px(2), rect.height(), theme.color("accent"))
 
 
 class RowDelegate(QStyledItemDelegate):
@@ -25,4 +36,4 @@ class RowDelegate(QStyledItemDelegate):
         option.state &= ~QStyle.StateFlag.State_HasFocus
         super().paint(painter, option, index)
         if option.state & QStyle.StateFlag.State_Selected and option.state & QStyle.StateFlag.State_Active:
-            painter.fillRect(0, option.rect.top(), theme.px(2), option.rect.height(), theme.color("accent"))
+            _paint_bar(painter, option.rect)
