@@ -9,15 +9,6 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QVBoxLayout, QW
 from engine.folders import Folders
 from workbench.theme import theme
 
-TEXT = """Flow Workbench {version}
-Design agent flows, compare model profiles, test local models offline.
-
-Licence: Apache-2.0. It uses Qt {qt} and PySide6 under the LGPL-3.0, which you may replace with your own builds, \
-and the packages named in the file NOTICE.
-
-Python {python}
-Data folder: {folder}"""
-
 
 class About(QDialog):
     """Shows it; `open` it."""
@@ -26,12 +17,7 @@ class About(QDialog):
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.tr("About Flow Workbench"))
-        text = QLabel(
-            TEXT.format(
-                version=version("flow-workbench"), qt=qVersion(), python=platform.python_version(), folder=folders.root
-            ),
-            self,
-        )
+        text = QLabel(self._text(folders), self)
         text.setTextFormat(Qt.TextFormat.PlainText)
         text.setWordWrap(True)
         text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -43,3 +29,19 @@ class About(QDialog):
         layout.addWidget(text)
         layout.addWidget(buttons)
         self.setMinimumWidth(theme.px(440))
+
+    def _text(self, folders: Folders) -> str:
+        licence = self.tr(
+            "Licence: Apache-2.0. It uses Qt %1 and PySide6 under the LGPL-3.0, which you may replace with your own"
+            " builds, and the packages named in the file NOTICE."
+        )
+        lines = (
+            f"Flow Workbench {version('flow-workbench')}",
+            self.tr("Design agent flows, compare model profiles, test local models offline."),
+            "",
+            licence.replace("%1", str(qVersion())),
+            "",
+            f"Python {platform.python_version()}",
+            self.tr("Data folder: %1").replace("%1", str(folders.root)),
+        )
+        return "\n".join(lines)

@@ -1,8 +1,12 @@
-"""Every action of the window: id, text, shortcut, icon, tip and menu, in one table."""
+"""Every action of the window: id, text, shortcut, icon, tip and menu, in one table.
+
+Texts, tips and menu titles stand here in English; they are translated (context `actions`) when actions and menus are
+made.
+"""
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QCoreApplication, QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
 
@@ -115,6 +119,11 @@ ACTIONS = (
 )
 
 
+def translated(text: str) -> str:
+    """A text of the tables in the window's language."""
+    return QCoreApplication.translate("actions", text) if text else ""
+
+
 class Actions(QObject):
     """The QActions by id, and the menus they hang in."""
 
@@ -122,16 +131,17 @@ class Actions(QObject):
         super().__init__(parent)
         self._actions: dict[str, QAction] = {}
         for row in ACTIONS:
-            action = QAction(row.text, self)
+            tip = translated(row.tip)
+            action = QAction(translated(row.text), self)
             action.setObjectName(row.id)
             action.setProperty("icon_name", row.icon)
-            action.setStatusTip(row.tip)
+            action.setStatusTip(tip)
             action.setCheckable(row.checkable)
             if row.shortcut:
                 action.setShortcut(QKeySequence(row.shortcut))
                 action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
             shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            action.setToolTip(f"{row.tip} ({shown})" if shown else row.tip)
+            action.setToolTip(f"{tip} ({shown})" if shown else tip)
             # Menus stay text: an icon before every line would only be noise.
             action.setIconVisibleInMenu(False)
             self._actions[row.id] = action
@@ -147,10 +157,10 @@ class Actions(QObject):
         return list(self._actions.values())
 
     def fill(self, bar: QMenuBar) -> dict[str, QMenu]:
-        """Add the menus to a menu bar; returned by title."""
+        """Add the menus to a menu bar; returned by their key in `MENUS`."""
         menus: dict[str, QMenu] = {}
         for title, text in MENUS.items():
-            menu = bar.addMenu(text)
+            menu = bar.addMenu(translated(text))
             menu.setToolTipsVisible(True)
             menus[title] = menu
             for row in (row for row in ACTIONS if row.menu == title):
@@ -160,8 +170,9 @@ class Actions(QObject):
         return menus
 
     def menu_title(self, action: QAction) -> str:
-        """The menu an action hangs in."""
-        return next((row.menu for row in ACTIONS if row.id == action.objectName()), "")
+        """Title of the menu an action hangs in."""
+        titles = (MENUS[row.menu] for row in ACTIONS if row.id == action.objectName())
+        return translated(next(titles, "")).replace("&", "")
 
     def _refresh_icons(self) -> None:
         for row in ACTIONS:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from workbench.theme import theme
 
-PREFIXES = {">": "Actions", "#": "Agents", "@": "Profiles"}
+PREFIXES = {">": "action", "#": "agent", "@": "profile"}
 """A first character that narrows the search to one group."""
 
 ENTRY_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -32,6 +32,7 @@ class Entry:
     """One thing the palette can do."""
 
     group: str
+    """`action`, `flow`, `profile`, `run` or `agent`."""
     text: str
     run: Callable[[], object]
     detail: str = ""
@@ -152,19 +153,19 @@ class CommandPalette(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self._host = parent
         self.setObjectName("palette")
-        self.setAccessibleName("Command palette")
+        self.setAccessibleName(self.tr("Command palette"))
         self._entries: Sequence[Entry] = ()
         self._field = QLineEdit(self)
-        self._field.setPlaceholderText("Search actions, flows, agents, runs")
-        self._field.setAccessibleName("Search")
+        self._field.setPlaceholderText(self.tr("Search actions, flows, agents, runs"))
+        self._field.setAccessibleName(self.tr("Search"))
         self._list = QListView(self)
-        self._list.setAccessibleName("Results")
+        self._list.setAccessibleName(self.tr("Results"))
         self._list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._model = QStandardItemModel(self)
         self._list.setModel(self._model)
         self._list.setItemDelegate(EntryDelegate(self))
-        self._help = QLabel("↑ ↓ choose    Enter open    > actions   # agents   @ profiles", self)
+        self._help = QLabel(self.tr("↑ ↓ choose    Enter open    > actions   # agents   @ profiles"), self)
         self._help.setProperty("role", "muted")
         self._count = QLabel(self)
         self._count.setProperty("role", "muted")
@@ -211,12 +212,19 @@ class CommandPalette(QFrame):
 
     def _search(self, query: str) -> None:
         self._model.clear()
+        titles = {
+            "action": self.tr("Actions"),
+            "flow": self.tr("Flows"),
+            "profile": self.tr("Profiles"),
+            "run": self.tr("Runs"),
+            "agent": self.tr("Agents"),
+        }
         group = ""
         found = find(query, self._entries)
         for entry, hits in found:
             if entry.group != group:
                 group = entry.group
-                head = QStandardItem(group)
+                head = QStandardItem(titles.get(group, group))
                 head.setFlags(Qt.ItemFlag.NoItemFlags)
                 self._model.appendRow(head)
             row = QStandardItem(entry.text)
@@ -224,7 +232,8 @@ class CommandPalette(QFrame):
             row.setData(hits, HITS_ROLE)
             row.setEditable(False)
             self._model.appendRow(row)
-        self._count.setText(f"{len(found)} results" if len(found) != 1 else "1 result")
+        count = self.tr("1 result") if len(found) == 1 else self.tr("%1 results").replace("%1", str(len(found)))
+        self._count.setText(count)
         self._step(1, start=-1)
 
     def _step(self, by: int, start: int | None = None) -> None:

@@ -72,8 +72,10 @@ class FlowTab(QObject):
             return
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
-            more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-            self.failed.emit(FlowInvalid(f"The flow cannot run: {errors[0].message}{more}", problems=errors))
+            text = self.tr("The flow cannot run: %1")
+            if len(errors) > 1:
+                text = self.tr("The flow cannot run: %1 and %2 more").replace("%2", str(len(errors) - 1))
+            self.failed.emit(FlowInvalid(text.replace("%1", errors[0].message), problems=errors))
             return
         spec = self.document.spec
         try:

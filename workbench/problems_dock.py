@@ -28,11 +28,11 @@ class ProblemsView(QWidget):
         self._tree.setRootIsDecorated(False)
         self._tree.setUniformRowHeights(True)
         self._tree.setEditTriggers(QTreeView.EditTrigger.NoEditTriggers)
-        self._tree.setAccessibleName("Problems")
+        self._tree.setAccessibleName(self.tr("Problems"))
         self._tree.setItemDelegate(RowDelegate(24, self))
         self._tree.activated.connect(self._choose)
         self._tree.clicked.connect(self._choose)
-        self._empty = QLabel("No problems. Errors and warnings of the flow appear here as you edit.", self)
+        self._empty = QLabel(self.tr("No problems. Errors and warnings of the flow appear here as you edit."), self)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setWordWrap(True)
         self._empty.setProperty("role", "secondary")
@@ -48,14 +48,16 @@ class ProblemsView(QWidget):
 
     def _fill(self) -> None:
         self._model.clear()
-        self._model.setHorizontalHeaderLabels(["Problem", "Agent", "Place"])
+        self._model.setHorizontalHeaderLabels([self.tr("Problem"), self.tr("Agent"), self.tr("Place")])
         for problem in self._problems:
             error = problem.severity == "error"
+            severity = self.tr("error") if error else self.tr("warning")
             first = QStandardItem(problem.message)
             first.setIcon(theme.icon("error" if error else "warning", 16, "err" if error else "warn", checked=None))
-            first.setAccessibleText(f"{problem.severity}: {problem.message}")
+            first.setAccessibleText(f"{severity}: {problem.message}")
             first.setToolTip(problem.message)
-            place = QStandardItem(f"line {problem.line}" if problem.line else problem.path)
+            line = self.tr("line %1").replace("%1", str(problem.line))
+            place = QStandardItem(line if problem.line else problem.path)
             row = [first, QStandardItem(problem.agent), place]
             for item in row:
                 item.setData(problem, PROBLEM_ROLE)

@@ -20,7 +20,7 @@ class _Opened:
         qtbot.addWidget(self.window)
         self.window.show()
         self.palette = CommandPalette(self.window)
-        texts = [("Actions", "Run"), ("Actions", "Stop"), ("Agents", "Writer"), ("Profiles", "embedded-chat")]
+        texts = [("action", "Run"), ("action", "Stop"), ("agent", "Writer"), ("profile", "embedded-chat")]
         self.palette.open_with([self._entry(group, text) for group, text in texts])
         self.field = self.palette.findChild(QLineEdit)
         self.list = self.palette.findChild(QListView)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from workbench.command_palette import Entry, find, match
 
 
-def _entry(text: str, group: str = "Actions", enabled: bool = True) -> Entry:
+def _entry(text: str, group: str = "action", enabled: bool = True) -> Entry:
     return Entry(group=group, text=text, run=lambda: None, enabled=enabled)
 
 
@@ -67,7 +67,7 @@ def test_every_piece_of_a_text_finds_it(text: str, data: st.DataObject) -> None:
 
 
 def test_the_best_is_first_within_its_group_and_groups_keep_their_order() -> None:
-    entries = [_entry("Prerun"), _entry("Run"), _entry("Stop"), _entry("Runner", "Agents")]
+    entries = [_entry("Prerun"), _entry("Run"), _entry("Stop"), _entry("Runner", "agent")]
     assert _texts("run", entries) == ["Run", "Prerun", "Runner"]
 
 
@@ -89,7 +89,7 @@ def test_equal_matches_keep_the_order_given() -> None:
     ],
 )
 def test_a_prefix_narrows_to_one_group(query: str, texts: list[str]) -> None:
-    entries = [_entry("Run"), _entry("Runner", "Agents"), _entry("run-local", "Profiles")]
+    entries = [_entry("Run"), _entry("Runner", "agent"), _entry("run-local", "profile")]
     assert _texts(query, entries) == texts
 
 
@@ -98,5 +98,5 @@ def test_what_cannot_be_done_now_is_not_offered() -> None:
 
 
 def test_the_limit_keeps_the_best() -> None:
-    entries = [*(_entry(f"Prerun {n}") for n in range(9)), _entry("Run", "Agents")]
+    entries = [*(_entry(f"Prerun {n}") for n in range(9)), _entry("Run", "agent")]
     assert [entry.text for entry, _ in find("run", entries, limit=1)] == ["Run"]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from decimal import Decimal
 
-from PySide6.QtCore import QSignalBlocker, Qt, QTimer
+from PySide6.QtCore import QCoreApplication, QSignalBlocker, Qt, QTimer
 from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
@@ -17,9 +17,10 @@ from PySide6.QtWidgets import (
 
 from engine import Category, Engine, EngineError, ModelProfile
 from engine.flow.flow_keys import known_keys
-from engine.flow.flow_spec import AgentSpec, AgentType, ModelSpec
+from engine.flow.flow_spec import AgentSpec, AgentType, HandlerSpec, ModelSpec
 from engine.profile import PREDEFINED_CATEGORIES
 from engine.statistics import CostProvenance
+from workbench.designer.card_content import icon_name
 from workbench.designer.editor import FlowEditor
 from workbench.designer.edits import change_agent, rename_agent
 from workbench.designer.form_head import Head
@@ -29,23 +30,38 @@ from workbench.widgets.section import Section
 from workbench.widgets.tab_order import walk
 from workbench.widgets.template_edit import TemplateEdit
 
-TYPE_TEXTS: Mapping[AgentType, tuple[str, str, str]] = {
-    AgentType.COMPLETION: ("Completion", "Fresh conversation, one prompt", "agent-completion"),
-    AgentType.START_CONVERSATION: ("Start", "Starts a new conversation", "agent-start"),
-    AgentType.START_CONVERSATION_WITH_SYSTEM_PROMPT: (
-        "Start, with system prompt",
-        "Starts a new conversation with a role",
-        "agent-start-system",
-    ),
-    AgentType.CONVERSATION: ("Continue", "Answers in the same conversation", "agent-conversation"),
-    AgentType.CONVERSATION_WITH_SYSTEM_PROMPT: (
-        "Continue, with system prompt",
-        "Answers in the same conversation and keeps the role that is there",
-        "agent-conversation-system",
-    ),
-    AgentType.PROCESSING_ONLY: ("Processing only", "No model call, works on the context", "agent-processing"),
-}
-"""Agent type → its name, one line about it, its icon."""
+translate = QCoreApplication.translate
+
+
+def type_texts() -> Mapping[AgentType | None, tuple[str, str]]:
+    """Agent type → its name, one line about it; None is a grader."""
+    return {
+        AgentType.COMPLETION: (
+            translate("AgentForm", "Completion"),
+            translate("AgentForm", "Fresh conversation, one prompt"),
+        ),
+        AgentType.START_CONVERSATION: (
+            translate("AgentForm", "Start"),
+            translate("AgentForm", "Starts a new conversation"),
+        ),
+        AgentType.START_CONVERSATION_WITH_SYSTEM_PROMPT: (
+            translate("AgentForm", "Start, with system prompt"),
+            translate("AgentForm", "Starts a new conversation with a role"),
+        ),
+        AgentType.CONVERSATION: (
+            translate("AgentForm", "Continue"),
+            translate("AgentForm", "Answers in the same conversation"),
+        ),
+        AgentType.CONVERSATION_WITH_SYSTEM_PROMPT: (
+            translate("AgentForm", "Continue, with system prompt"),
+            translate("AgentForm", "Answers in the same conversation and keeps the role that is there"),
+        ),
+        AgentType.PROCESSING_ONLY: (
+            translate("AgentForm", "Processing only"),
+            translate("AgentForm", "No model call, works on the context"),
+        ),
+        None: (translate("AgentForm", "Grader"), translate("AgentForm", "Judges an answer")),
+    }
 
 
 class AgentForm(QWidget):
@@ -58,25 +74,29 @@ class AgentForm(QWidget):
         self._name = ""
         self._head = Head(self)
         self.name = QLineEdit(self)
-        self.name.setAccessibleName("Name of the agent")
+        self.name.setAccessibleName(self.tr("Name of the agent"))
         self.name.editingFinished.connect(self._rename)
         self.model = QComboBox(self)
-        self.model.setAccessibleName("Model")
+        self.model.setAccessibleName(self.tr("Model"))
         self.model.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.model.activated.connect(self._choose_model)
-        self.temperature = self._override_field("temperature", "Temperature")
-        self.max_tokens = self._override_field("maxTokens", "Limit of the answer in tokens")
+        self.temperature = self._override_field("temperature", self.tr("Temperature"))
+        self.max_tokens = self._override_field("maxTokens", self.tr("Limit of the answer in tokens"))
         self.type = QComboBox(self)
-        self.type.setAccessibleName("Conversation")
+        self.type.setAccessibleName(self.tr("Conversation"))
         self.type.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        for kind, (title, line, _) in TYPE_TEXTS.items():
+        self._type_texts = type_texts()
+        for kind in AgentType:
+            title, line = self._type_texts[kind]
             self.type.addItem(title, kind)
             self.type.setItemData(self.type.count() - 1, line, Qt.ItemDataRole.ToolTipRole)
         self.type.activated.connect(self._choose_type)
-        self.system_prompt = TemplateEdit("System prompt", self, least_lines=2)
-        self.system_prompt.edited.connect(lambda text: self._edit_text("system_prompt", "system prompt", text))
-        self.template = TemplateEdit("Prompt", self, least_lines=4)
-        self.template.edited.connect(lambda text: self._edit_text("template", "prompt", text))
+        self.system_prompt = TemplateEdit(self.tr("System prompt"), self, least_lines=2)
+        self.system_prompt.edited.connect(
+            lambda text: self._edit_text("system_prompt", self.tr("Edit system prompt of %1"), text)
+        )
+        self.template = TemplateEdit(self.tr("Prompt"), self, least_lines=4)
+        self.template.edited.connect(lambda text: self._edit_text("template", self.tr("Edit prompt of %1"), text))
         self._hints: dict[str, QLabel] = {}
         self._foot = QLabel(self)
         self._foot.setProperty("role", "muted")
@@ -101,7 +121,7 @@ class AgentForm(QWidget):
     def _override_field(self, key: str, name: str) -> QLineEdit:
         field = QLineEdit(self)
         field.setAccessibleName(name)
-        field.setToolTip(f"{name}. Empty: as the profile says.")
+        field.setToolTip(self.tr("%1. Empty: as the profile says.").replace("%1", name))
         field.editingFinished.connect(lambda: self._edit_override(key, field))
         return field
 
@@ -116,13 +136,13 @@ class AgentForm(QWidget):
         layout.addLayout(name)
         self._error.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(4))
         layout.addWidget(self._error)
-        model = Section("Model", self)
+        model = Section(self.tr("Model"), self)
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow("Model", self.model)
+        form.addRow(self.tr("Model"), self.model)
         for label, key, field in (
-            ("Temperature", "temperature", self.temperature),
-            ("Max tokens", "maxTokens", self.max_tokens),
+            (self.tr("Temperature"), "temperature", self.temperature),
+            (self.tr("Max tokens"), "maxTokens", self.max_tokens),
         ):
             row = QHBoxLayout()
             field.setMaximumWidth(theme.px(72))
@@ -133,19 +153,20 @@ class AgentForm(QWidget):
             row.addWidget(hint, 1)
             form.addRow(label, row)
         model.body.addLayout(form)
-        conversation = Section("Conversation", self)
+        conversation = Section(self.tr("Conversation"), self)
         conversation.body.addWidget(self.type)
-        prompt = Section("Prompt", self)
-        for title, edit in (("System prompt", self.system_prompt), ("Template", self.template)):
+        prompt = Section(self.tr("Prompt"), self)
+        captions = ((self.tr("System prompt"), self.system_prompt), (self.tr("Template"), self.template))
+        for title, edit in captions:
             caption = QLabel(title, self)
             caption.setProperty("role", "secondary")
             caption.setBuddy(edit)
             prompt.body.addWidget(caption)
             prompt.body.addWidget(edit)
         prompt.body.addWidget(self._foot)
-        response = Section("Response", self)
+        response = Section(self.tr("Response"), self)
         response.body.addWidget(self._response)
-        routes = Section("Routes", self)
+        routes = Section(self.tr("Routes"), self)
         routes.body.addWidget(self._routes)
         for section in (model, conversation, prompt, response, routes):
             layout.addWidget(section)
@@ -169,11 +190,11 @@ class AgentForm(QWidget):
             self._error.hide()
         self._name = name
         profile = self._profile(agent)
-        title, line, icon = TYPE_TEXTS[agent.type] if agent.type else ("Grader", "Judges an answer", "grader")
+        _, line = self._type_texts[agent.type]
         category = (agent.model.category if agent.model else None) or (profile.category if profile else "")
         if agent.model is None:
             category = "M"
-        self._head.show_head(agent.name, line or title, icon, category)
+        self._head.show_head(agent.name, line, icon_name(agent), category)
         if not self.name.hasFocus() or self.name.text() != name:
             self.name.setText(name)
         self._show_models(agent)
@@ -206,14 +227,15 @@ class AgentForm(QWidget):
             self.model.clear()
             labels = [*PREDEFINED_CATEGORIES, *(label for label in mapping if label not in PREDEFINED_CATEGORIES)]
             for label in labels:
-                self.model.addItem(f"{label}  →  {mapping.get(label, 'not mapped')}", ("category", label))
+                target = mapping.get(label) or self.tr("not mapped")
+                self.model.addItem(f"{label}  →  {target}", ("category", label))
             self.model.insertSeparator(self.model.count())
             for name in self._engine.profiles.names():
                 self.model.addItem(theme.icon("profile", 14, checked=None), name, ("profile", name))
             wanted = ("profile", model.profile) if model.profile else ("category", model.category or "M")
             position = next((i for i in range(self.model.count()) if self.model.itemData(i) == wanted), -1)
             if position < 0:
-                self.model.addItem(f"{wanted[1]} (missing)", wanted)
+                self.model.addItem(self.tr("%1 (missing)").replace("%1", wanted[1]), wanted)
                 position = self.model.count() - 1
             self.model.setCurrentIndex(position)
             self.model.setEnabled(model.inline is None)
@@ -231,16 +253,16 @@ class AgentForm(QWidget):
             if field.property("invalid") == "true" and not field.isModified():
                 field.setProperty("invalid", "false")
                 field.style().polish(field)
-            self._hints[key].setText(f"profile: {of_profile[key]}")
+            self._hints[key].setText(self.tr("profile: %1").replace("%1", of_profile[key]))
 
     # -- editing ----------------------------------------------------------------------------------------------------
 
     def _agent(self) -> AgentSpec | None:
         return self._editor.document.spec.agent(self._name)
 
-    def _edit_text(self, field: str, words: str, text: str) -> None:
+    def _edit_text(self, field: str, step: str, text: str) -> None:
         spec = change_agent(self._editor.document.spec, self._name, **{field: text})
-        self._editor.edit(f"Edit {words} of {self._name}", spec, f"{self._name}:{field}")
+        self._editor.edit(step.replace("%1", self._name), spec, f"{self._name}:{field}")
 
     def _rename(self) -> None:
         new = self.name.text().strip()
@@ -249,14 +271,17 @@ class AgentForm(QWidget):
         try:
             spec = rename_agent(self._editor.document.spec, self._name, new)
         except ValueError:
-            taken = f"There is another agent named “{new}”." if new else "An agent needs a name."
-            self._error.setText(f"{taken} The name is still “{self._name}”.")
+            if new:
+                fault = self.tr("There is another agent named “%1”. The name is still “%2”.")
+            else:
+                fault = self.tr("An agent needs a name. The name is still “%2”.")
+            self._error.setText(fault.replace("%2", self._name).replace("%1", new))
             self._error.show()
             self.name.setText(self._name)
             return
         self._error.hide()
         old, self._name = self._name, new
-        self._editor.edit(f"Rename {old} to {new}", spec)
+        self._editor.edit(self.tr("Rename %1 to %2").replace("%2", new).replace("%1", old), spec)
         self._editor.select([new])
 
     def _choose_model(self, index: int) -> None:
@@ -273,7 +298,7 @@ class AgentForm(QWidget):
             extra=agent.model.extra if agent.model else {},
         )
         spec = change_agent(self._editor.document.spec, self._name, model=model)
-        self._editor.edit(f"Change model of {self._name}", spec)
+        self._editor.edit(self.tr("Change model of %1").replace("%1", self._name), spec)
 
     def _edit_override(self, key: str, field: QLineEdit) -> None:
         agent = self._agent()
@@ -306,12 +331,12 @@ class AgentForm(QWidget):
                 extra=model.extra,
             )
             spec = change_agent(self._editor.document.spec, self._name, model=changed)
-            self._editor.edit(f"Change {key} of {self._name}", spec)
+            self._editor.edit(self.tr("Change %1 of %2").replace("%1", key).replace("%2", self._name), spec)
 
     def _choose_type(self, index: int) -> None:
         kind = self.type.itemData(index)
         spec = change_agent(self._editor.document.spec, self._name, type=AgentType(kind))
-        self._editor.edit(f"Change conversation of {self._name}", spec)
+        self._editor.edit(self.tr("Change conversation of %1").replace("%1", self._name), spec)
 
     # -- tokens and price -------------------------------------------------------------------------------------------
 
@@ -330,13 +355,14 @@ class AgentForm(QWidget):
     async def _count(self, agent: AgentSpec) -> None:
         profile = self._profile(agent)
         if profile is None:
-            self._foot.setText("No profile answers for this model.")
+            self._foot.setText(self.tr("No profile answers for this model."))
             return
         counted = await self._engine.count_tokens(profile, f"{agent.system_prompt}{agent.template}")
         if agent is not self._agent():
             return
         price = profile.prices.input
-        text = f"{tokens_text(counted.tokens, counted.approximate)} tok before values"
+        tokens = tokens_text(counted.tokens, counted.approximate)
+        text = self.tr("%1 tok before values").replace("%1", tokens)
         if price is not None:
             provenance = CostProvenance.ESTIMATED if price else CostProvenance.FREE
             text += f"   {cost_text(Decimal(counted.tokens) * price, provenance)}"
@@ -353,39 +379,44 @@ def override_value(key: str, text: str) -> int | float:
     """A typed override; raises ValueError with what is expected."""
     if key == "maxTokens":
         if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-            raise ValueError(f"Max tokens: found “{text[:20]}”, expected a whole number from 1 to 999999999.")
+            fault = translate("AgentForm", "Max tokens: found “%1”, expected a whole number from 1 to 999999999.")
+            raise ValueError(fault.replace("%1", text[:20]))
         return int(text)
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value <= 2:
-        raise ValueError(f"Temperature: found “{text[:20]}”, expected a number from 0 to 2.")
+        fault = translate("AgentForm", "Temperature: found “%1”, expected a number from 0 to 2.")
+        raise ValueError(fault.replace("%1", text[:20]))
     return int(value) if value == int(value) else value
 
 
 def response_text(agent: AgentSpec) -> str:
     """What becomes of the answer, in words."""
-    handler = agent.handler
-    if handler is None:
-        return "Text, into the key response."
-    if handler.type in ("text", "accumulate"):
-        kind = "Text" if handler.type == "text" else "Appended"
-        return f"{kind}, into the key {handler.key or 'response'}."
+    handler = agent.handler or HandlerSpec()
+    key = handler.key or "response"
+    if handler.type == "text":
+        return translate("AgentForm", "Text, into the key %1.").replace("%1", key)
+    if handler.type == "accumulate":
+        return translate("AgentForm", "Appended, into the key %1.").replace("%1", key)
     if handler.type == "json":
-        prefix = f" with the prefix {handler.prefix}" if handler.prefix else ""
+        text = translate("AgentForm", "JSON, into keys of their own names")
+        if handler.prefix:
+            prefixed = translate("AgentForm", "JSON, into keys of their own names with the prefix %1")
+            text = prefixed.replace("%1", handler.prefix)
         schema = handler.schema.get("properties") if handler.schema else None
-        keys = f": {', '.join(schema)}" if isinstance(schema, dict) and schema else ""
-        return f"JSON, into keys of their own names{prefix}{keys}."
+        return f"{text}: {', '.join(schema)}." if isinstance(schema, dict) and schema else f"{text}."
     return handler.type
 
 
 def routes_text(agent: AgentSpec) -> str:
     """Where contexts go, one line per route."""
     if not agent.routes:
-        return "Ends the flow."
+        return translate("AgentForm", "Ends the flow.")
     lines = []
     for number, route in enumerate(agent.routes, 1):
-        when = route.when or ("otherwise" if number > 1 else "always")
-        lines.append(f"{number}  {when}  →  {route.to or 'ends the flow'}")
+        plain = translate("AgentForm", "otherwise") if number > 1 else translate("AgentForm", "always")
+        target = route.to or translate("AgentForm", "ends the flow")
+        lines.append(f"{number}  {route.when or plain}  →  {target}")
     return "\n".join(lines)

@@ -1,10 +1,14 @@
-"""What a card on the canvas says about its agent: derived from the file's values, without Qt."""
+"""What a card on the canvas says about its agent: derived from the file's values, without painting."""
 
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from PySide6.QtCore import QCoreApplication
+
 from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec, HandlerSpec, RouteSpec
+
+translate = QCoreApplication.translate
 
 CARD_WIDTH = 208.0
 HEADER_HEIGHT = 34.0
@@ -24,7 +28,6 @@ _TYPE_ICONS = {
     AgentType.CONVERSATION_WITH_SYSTEM_PROMPT: "agent-conversation-system",
     AgentType.PROCESSING_ONLY: "agent-processing",
 }
-_HANDLER_LABELS = {"text": "Text", "accumulate": "Accumulate", "csv": "CSV", "json": "", "tools": "Tools"}
 _SPLIT = re.compile(r"\[\[([^\[\]|]+)(?:\|hidden)?\]\]")
 _FEEDBACK = "feedback_to"
 
@@ -55,6 +58,8 @@ class Port:
     """Empty for a single plain route, which then has no row."""
     is_expression: bool = False
     verdict: Verdict = Verdict.NONE
+    is_end: bool = False
+    """Its label says no more than that the flow ends."""
     is_feedback: bool = False
     """The first failed attempt goes this way."""
 
@@ -139,7 +144,7 @@ def _badge(agent: AgentSpec) -> str:
 def _preview(agent: AgentSpec) -> str:
     question = agent.with_.get("question")
     if agent.flow:
-        text = f"Runs {agent.flow}"
+        text = translate("card_content", "Runs %1").replace("%1", agent.flow)
     elif agent.grader and isinstance(question, str) and question:
         text = question
     else:
@@ -147,14 +152,18 @@ def _preview(agent: AgentSpec) -> str:
     words = " ".join(text[:400].split())
     if not words and agent.before:
         keys = [operation.set for operation in agent.before if operation.set]
-        words = f"Sets {', '.join(keys)}" if keys else ""
-    return words[:200] or ("Works on the context" if agent.type is AgentType.PROCESSING_ONLY else "No prompt")
+        words = translate("card_content", "Sets %1").replace("%1", ", ".join(keys)) if keys else ""
+    if words:
+        return words[:200]
+    if agent.type is AgentType.PROCESSING_ONLY:
+        return translate("card_content", "Works on the context")
+    return translate("card_content", "No prompt")
 
 
 def _chips(agent: AgentSpec, splits: tuple[str, ...]) -> tuple[Chip, ...]:
     chips = [Chip(text=key, icon="split") for key in splits]
     if agent.gather:
-        chips.append(Chip(text="gather", icon="merge"))
+        chips.append(Chip(text=translate("card_content", "gather"), icon="merge"))
     if agent.merge is not None:
         chips.append(Chip(text=agent.merge.type, icon="merge"))
     if not (agent.grader or agent.flow or agent.type is AgentType.PROCESSING_ONLY):
@@ -167,7 +176,13 @@ def _chips(agent: AgentSpec, splits: tuple[str, ...]) -> tuple[Chip, ...]:
 def _handler_chip(handler: HandlerSpec) -> Chip:
     if handler.type == "json":
         return Chip(text=handler.key or handler.prefix or _only_property(handler), icon="json")
-    return Chip(text=_HANDLER_LABELS.get(handler.type, handler.type))
+    labels = {
+        "text": translate("card_content", "Text"),
+        "accumulate": translate("card_content", "Accumulate"),
+        "csv": translate("card_content", "CSV"),
+        "tools": translate("card_content", "Tools"),
+    }
+    return Chip(text=labels.get(handler.type, handler.type))
 
 
 def _only_property(handler: HandlerSpec) -> str:
@@ -180,24 +195,27 @@ def _ports(agent: AgentSpec) -> tuple[Port, ...]:
     routes = agent.routes or (() if feedback else (RouteSpec(),))
     if len(routes) == 1 and not feedback and routes[0].when is None and routes[0].graded is None:
         target = routes[0].to
-        return (Port(target=target, label="" if target else "ends the flow"),)
+        label = "" if target else translate("card_content", "ends the flow")
+        return (Port(target=target, label=label, is_end=target is None),)
     ports = [_route_port(route) for route in routes]
     if isinstance(feedback, str) and feedback:
-        ports.append(Port(target=feedback, label="feedback", verdict=Verdict.FAILED, is_feedback=True))
+        ports.append(
+            Port(target=feedback, label=translate("card_content", "feedback"), verdict=Verdict.FAILED, is_feedback=True)
+        )
     return tuple(ports)
 
 
 def _route_port(route: RouteSpec) -> Port:
-    verdict, label, is_expression = Verdict.NONE, "otherwise", False
+    verdict, label, is_expression = Verdict.NONE, translate("card_content", "otherwise"), False
     condition = " ".join((route.when or "").split())
     if condition == "passed" or (route.graded and not condition):
-        verdict, label = Verdict.PASSED, "passed"
+        verdict, label = Verdict.PASSED, translate("card_content", "passed")
     elif condition == "not passed" or (route.graded is False and not condition):
-        verdict, label = Verdict.FAILED, "not passed"
+        verdict, label = Verdict.FAILED, translate("card_content", "not passed")
     elif condition:
         label, is_expression = condition, True
         if route.graded is not None:
             verdict = Verdict.PASSED if route.graded else Verdict.FAILED
     if route.to is None and not is_expression:
-        label += ", ends the flow"
+        label = translate("card_content", "%1, ends the flow").replace("%1", label)
     return Port(target=route.to, label=label, is_expression=is_expression, verdict=verdict)

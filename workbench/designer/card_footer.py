@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
+from engine.completion import Phase
 from workbench.designer.card_content import CardContent
 from workbench.designer.run_overlay import AgentRun, CardState
 from workbench.text_format import cost_text, seconds_text, tokens_text, visible_text
+
+translate = QCoreApplication.translate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +32,19 @@ def card_footer(content: CardContent, run: AgentRun, elapsed: float) -> Footer |
     if run.state in _BY_STATE:
         return _BY_STATE[run.state](run, elapsed)
     if content.muted:
-        return Footer(icon="mute", icon_color="text2", label=_tr("muted"))
+        return Footer(icon="mute", icon_color="text2", label=translate("card_footer", "muted"))
     if content.disabled:
-        return Footer(icon="bypass", icon_color="text2", label=_tr("disabled, passed through"))
+        return Footer(icon="bypass", icon_color="text2", label=translate("card_footer", "disabled, passed through"))
     if content.bypassed:
-        return Footer(icon="bypass", icon_color="text2", label=_tr("bypassed"))
+        return Footer(icon="bypass", icon_color="text2", label=translate("card_footer", "bypassed"))
     return None
 
 
 def _running(run: AgentRun, elapsed: float) -> Footer:
-    label = f"{run.done}/{run.total}" if run.total > 1 else _tr(run.phase) if run.phase else _tr("running")
+    if run.total > 1:
+        label = f"{run.done}/{run.total}"
+    else:
+        label = _phase_word(run.phase) if run.phase is not None else translate("card_footer", "running")
     live = run.streamed > 0
     figures = [seconds_text(elapsed)]
     if run.live_tokens:
@@ -64,7 +70,8 @@ def _finished(run: AgentRun, elapsed: float) -> Footer:
 
 def _warning(run: AgentRun, elapsed: float) -> Footer:
     if run.retries:
-        label = _tr("1 retry") if run.retries == 1 else _tr("{count} retries").format(count=run.retries)
+        several = translate("card_footer", "%1 retries").replace("%1", str(run.retries))
+        label = translate("card_footer", "1 retry") if run.retries == 1 else several
         figures = (seconds_text(elapsed), *_cost(run))
     else:
         label, figures = visible_text(run.reason), ()
@@ -83,7 +90,7 @@ def _failed(run: AgentRun, elapsed: float) -> Footer:
     return Footer(
         icon="failed",
         icon_color="err",
-        label=visible_text(run.reason) or _tr("failed"),
+        label=visible_text(run.reason) or translate("card_footer", "failed"),
         label_color="err",
         strong=True,
         tint="tint.err",
@@ -91,18 +98,20 @@ def _failed(run: AgentRun, elapsed: float) -> Footer:
 
 
 def _cached(run: AgentRun, elapsed: float) -> Footer:
-    return Footer(icon="cached", icon_color="text2", label=_tr("cached"), figures=_totals(run))
+    return Footer(icon="cached", icon_color="text2", label=translate("card_footer", "cached"), figures=_totals(run))
 
 
 def _stopped(run: AgentRun, elapsed: float) -> Footer:
     figures = [seconds_text(elapsed)]
     if run.live_tokens:
         figures.append(f"{tokens_text(run.live_tokens, run.streamed > 0 or run.estimated)} t")
-    return Footer(icon="stop", icon_color="text2", label=_tr("stopped"), figures=(*figures, *_cost(run)))
+    return Footer(
+        icon="stop", icon_color="text2", label=translate("card_footer", "stopped"), figures=(*figures, *_cost(run))
+    )
 
 
 def _paused(run: AgentRun, elapsed: float) -> Footer:
-    return Footer(icon="pause", icon_color="text", label=_tr("paused"), label_color="text")
+    return Footer(icon="pause", icon_color="text", label=translate("card_footer", "paused"), label_color="text")
 
 
 def _totals(run: AgentRun) -> tuple[str, ...]:
@@ -116,8 +125,16 @@ def _cost(run: AgentRun) -> tuple[str, ...]:
     return (cost_text(run.cost, run.provenance),) if run.answers else ()
 
 
-def _tr(text: str) -> str:
-    return QCoreApplication.translate("card_footer", text)
+def _phase_word(phase: Phase) -> str:
+    words = {
+        Phase.QUEUED: translate("card_footer", "queued"),
+        Phase.CONNECTING: translate("card_footer", "connecting"),
+        Phase.LOADING_MODEL: translate("card_footer", "loading model"),
+        Phase.READING_PROMPT: translate("card_footer", "reading prompt"),
+        Phase.THINKING: translate("card_footer", "thinking"),
+        Phase.ANSWERING: translate("card_footer", "answering"),
+    }
+    return words[phase]
 
 
 _BY_STATE = {

@@ -158,7 +158,7 @@ def _placed_chip(chip: Chip, x: float, right: float) -> PlacedChip:
 def _row(content: CardContent, index: int) -> PlacedRow:
     port = content.ports[index]
     size = 11.0 if port.is_expression else 12.0
-    icon = {"passed": "check", "failed": "cross"}.get(port.verdict, "end" if port.label == "ends the flow" else "")
+    icon = {"passed": "check", "failed": "cross"}.get(port.verdict, "end" if port.is_end else "")
     left = _PADDING + (18.0 if icon else 0.0)
     middle = content.rows_top + ROW_HEIGHT * (index + 0.5)
     right = CARD_WIDTH - _LABEL_RIGHT

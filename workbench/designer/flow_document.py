@@ -96,7 +96,7 @@ class FlowDocument(QObject):
     @property
     def title(self) -> str:
         """What a tab shows."""
-        return self._spec.name or (self._path.name.removesuffix(".flow.json") if self._path else "Untitled")
+        return self._spec.name or (self._path.name.removesuffix(".flow.json") if self._path else self.tr("Untitled"))
 
     @property
     def is_modified(self) -> bool:
@@ -126,15 +126,16 @@ class FlowDocument(QObject):
         by someone else meanwhile and `overwrite` is not set (then it is a ChangedOnDisk).
         """
         if self.read_only and path == self._path:
+            newer = self.tr("%1 is of a newer version of the workbench: saving here would lose what only that knows.")
             raise StorageError(
-                f"{path.name} is of a newer version of the workbench: saving here would lose what only that knows.",
-                hint="Save it under another name, or use the newer version.",
+                newer.replace("%1", path.name),
+                hint=self.tr("Save it under another name, or use the newer version."),
                 facts={"path": str(path)},
             )
         if path == self._path and not overwrite and self._changed_on_disk(path):
             raise ChangedOnDisk(
-                f"{path.name} was changed on disk since it was opened here.",
-                hint="Save under another name, or overwrite what was changed there.",
+                self.tr("%1 was changed on disk since it was opened here.").replace("%1", path.name),
+                hint=self.tr("Save under another name, or overwrite what was changed there."),
                 facts={"path": str(path)},
             )
         self.read_only = False

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QLabel, QLineEdit, QVBoxLayout, QWidget
 
 from engine.flow.flow_spec import FlowSpec
@@ -13,6 +14,8 @@ from workbench.widgets.section import Section
 from workbench.widgets.tab_order import walk
 from workbench.widgets.template_edit import TemplateEdit
 
+translate = QCoreApplication.translate
+
 
 class FlowForm(QWidget):
     """The flow itself: name, description, inputs."""
@@ -21,18 +24,18 @@ class FlowForm(QWidget):
         super().__init__(parent)
         self._editor = editor
         self._head = Head(self)
-        self._about = about = Section("Flow", self)
+        self._about = about = Section(self.tr("Flow"), self)
         self.name = QLineEdit(self)
-        self.name.setAccessibleName("Name of the flow")
+        self.name.setAccessibleName(self.tr("Name of the flow"))
         self.name.textEdited.connect(self._rename)
-        self.description = TemplateEdit("Description of the flow", self, least_lines=2, most_lines=6)
+        self.description = TemplateEdit(self.tr("Description of the flow"), self, least_lines=2, most_lines=6)
         self.description.edited.connect(self._describe)
         about.body.addWidget(self.name)
         about.body.addWidget(self.description)
-        self._inputs = Section("Inputs", self)
+        self._inputs = Section(self.tr("Inputs"), self)
         self.fields = InputFields(self)
         self._inputs.body.addWidget(self.fields)
-        self._limits = Section("Limits", self)
+        self._limits = Section(self.tr("Limits"), self)
         self._limits_text = QLabel(self)
         self._limits_text.setProperty("role", "secondary")
         self._limits_text.setWordWrap(True)
@@ -50,8 +53,9 @@ class FlowForm(QWidget):
     def refresh(self) -> None:
         """Show the flow as it is now."""
         spec = self._editor.document.spec
-        agents = f"{len(spec.agents)} agents" if len(spec.agents) != 1 else "1 agent"
-        self._head.show_head(spec.name or "Untitled", agents, "flow")
+        count = len(spec.agents)
+        agents = self.tr("1 agent") if count == 1 else self.tr("%1 agents").replace("%1", str(count))
+        self._head.show_head(spec.name or self.tr("Untitled"), agents, "flow")
         if self.name.text() != spec.name:
             self.name.setText(spec.name)
         self.description.load(spec.description)
@@ -62,7 +66,7 @@ class FlowForm(QWidget):
                 *(self._about.head, self.name, self.description, self._limits.head),
             )
         )
-        self._inputs.set_note(str(len(spec.inputs)) if spec.inputs else "none")
+        self._inputs.set_note(str(len(spec.inputs)) if spec.inputs else self.tr("none"))
         self._limits_text.setText(limits_text(spec))
 
     def show_values(self, values: Mapping[str, str]) -> None:
@@ -79,21 +83,21 @@ class FlowForm(QWidget):
         self.values = self.fields.texts()
 
     def _rename(self, name: str) -> None:
-        self._editor.edit("Rename flow", change_flow(self._editor.document.spec, name=name), "flow:name")
+        self._editor.edit(self.tr("Rename flow"), change_flow(self._editor.document.spec, name=name), "flow:name")
 
     def _describe(self, text: str) -> None:
         spec = change_flow(self._editor.document.spec, description=text)
-        self._editor.edit("Edit description", spec, "flow:description")
+        self._editor.edit(self.tr("Edit description"), spec, "flow:description")
 
 
 def limits_text(spec: FlowSpec) -> str:
     """A flow's limits in words."""
     limits = spec.limits
     if limits is None:
-        return "200 steps and 100 tool calls a run."
-    parts = [f"{limits.max_steps or 200} steps"]
+        return translate("FlowForm", "200 steps and 100 tool calls a run.")
+    parts = [translate("FlowForm", "%1 steps").replace("%1", str(limits.max_steps or 200))]
     if limits.max_seconds is not None:
-        parts.append(f"{limits.max_seconds:g} seconds")
+        parts.append(translate("FlowForm", "%1 seconds").replace("%1", f"{limits.max_seconds:g}"))
     if limits.max_cost is not None:
         parts.append(f"${limits.max_cost:g}")
-    return ", ".join(parts) + " a run."
+    return translate("FlowForm", "%1 a run.").replace("%1", ", ".join(parts))

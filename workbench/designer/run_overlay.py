@@ -7,7 +7,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import assert_never
 
-from engine.completion import FinishReason
+from engine.completion import FinishReason, Phase
 from engine.events import (
     AgentFinished,
     AgentStarted,
@@ -33,11 +33,10 @@ from engine.events import (
     ToolCalled,
     Warned,
 )
-from engine.statistics import CostProvenance
+from engine.statistics import CostProvenance, weakest
 
 _CHARACTERS_PER_TOKEN = 4
 """For the live estimate only; the server's count replaces it."""
-_WEAKEST_FIRST = (CostProvenance.UNKNOWN, CostProvenance.ESTIMATED, CostProvenance.MEASURED, CostProvenance.FREE)
 
 Link = tuple[str, str | None, bool | None]
 """From, to (None ends the flow), and the grader's verdict if there was one."""
@@ -72,7 +71,7 @@ class AgentRun:
     retries: int = 0
     reason: str = ""
     """Why it failed or what it warns of, in words."""
-    phase: str = ""
+    phase: Phase | None = None
     spent: float = 0.0
     """Seconds in executions that are over."""
     since: float | None = None
@@ -111,7 +110,7 @@ class AgentRun:
         self.cost += statistics.cost
         self.estimated |= statistics.estimated
         both = (self.provenance, statistics.provenance) if self.answers else (statistics.provenance,)
-        self.provenance = next(one for one in _WEAKEST_FIRST if one in both)
+        self.provenance = weakest(both)
         self.answers += 1
 
     def settle(self, statistics: Statistics) -> None:
@@ -270,7 +269,7 @@ class RunOverlay:
         name = self._name(event.agent)
         run = self.agents.setdefault(name, AgentRun())
         if run.since is None:
-            run.since, run.total, run.done, run.phase = event.time, 0, 0, ""
+            run.since, run.total, run.done, run.phase = event.time, 0, 0, None
         run.total += event.splits
         run.state = CardState.RUNNING
         link = self._last_link.get(event.from_step)
@@ -352,7 +351,7 @@ class RunOverlay:
             return
         match event:
             case PhaseChanged():
-                run.phase = event.phase.value
+                run.phase = event.phase
                 if run.state is CardState.PAUSED:
                     run.state = CardState.RUNNING
             case Retrying():
@@ -397,7 +396,7 @@ class RunOverlay:
         if run.since is not None:
             run.spent += max(0.0, time - run.since)
             run.since = None
-        run.phase = ""
+        run.phase = None
         run.state = CardState.STOPPED if stopped else _outcome(run)
 
 

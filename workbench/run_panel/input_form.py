@@ -19,7 +19,7 @@ class InputForm(QDialog):
     def __init__(self, spec: FlowSpec, values: Mapping[str, str], parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(f"Inputs of {spec.name}")
+        self.setWindowTitle(self.tr("Inputs of %1").replace("%1", spec.name))
         self._spec = spec
         self._fields = InputFields(self)
         self._fields.show_inputs(spec.inputs, values)
@@ -33,17 +33,17 @@ class InputForm(QDialog):
         scroll.setWidget(holder)
         self._message = QLabel(self)
         self._message.setProperty("role", "muted")
-        reset = QPushButton("Sample values", self)
+        reset = QPushButton(self.tr("Sample values"), self)
         reset.setAutoDefault(False)
         reset.clicked.connect(self._reset)
-        cancel = QPushButton("Cancel", self)
+        cancel = QPushButton(self.tr("Cancel"), self)
         cancel.setAutoDefault(False)
         cancel.clicked.connect(self.reject)
-        keep = QPushButton("Keep", self)
-        keep.setToolTip("Keep these inputs without running")
+        keep = QPushButton(self.tr("Keep"), self)
+        keep.setToolTip(self.tr("Keep these inputs without running"))
         keep.setAutoDefault(False)
         keep.clicked.connect(lambda: self._submit(run=False))
-        self._run = QPushButton("Run", self)
+        self._run = QPushButton(self.tr("Run"), self)
         self._run.setProperty("primary", "true")
         self._run.setDefault(True)
         self._run.clicked.connect(lambda: self._submit(run=True))
@@ -72,7 +72,8 @@ class InputForm(QDialog):
     def _check(self) -> None:
         missing = self._fields.missing()
         self._run.setEnabled(not missing)
-        self._message.setText(f"Still needed: {', '.join(missing)}" if missing else "")
+        needed = self.tr("Still needed: %1").replace("%1", ", ".join(missing))
+        self._message.setText(needed if missing else "")
 
     def _submit(self, *, run: bool) -> None:
         self.submitted.emit(self._fields.texts(), run)

@@ -35,8 +35,8 @@ class FileField(QWidget):
         self.line = QLineEdit(self)
         browse = QToolButton(self)
         browse.setIcon(theme.icon("folder", 16))
-        browse.setToolTip("Choose a file")
-        browse.setAccessibleName("Choose a file")
+        browse.setToolTip(self.tr("Choose a file"))
+        browse.setAccessibleName(self.tr("Choose a file"))
         browse.clicked.connect(self._browse)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -46,7 +46,7 @@ class FileField(QWidget):
         self.line.textChanged.connect(self.text_edited)
 
     def _browse(self) -> None:
-        dialog = QFileDialog(self, "Choose a file")
+        dialog = QFileDialog(self, self.tr("Choose a file"))
         dialog.fileSelected.connect(self.line.setText)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()

@@ -40,7 +40,7 @@ class PlaceholderHighlighter(QSyntaxHighlighter):
             if self.known is not None and key not in self.known:
                 look.setUnderlineStyle(QTextCharFormat.UnderlineStyle.WaveUnderline)
                 look.setUnderlineColor(theme.color("warn"))
-                look.setToolTip(f"No agent and no input provides “{key}”.")
+                look.setToolTip(self.tr("No agent and no input provides “%1”.").replace("%1", key))
             self.setFormat(found.start(), found.end() - found.start(), look)
 
 
