@@ -37,6 +37,15 @@ def test_the_bin_that_is_filling_is_left_out() -> None:
     assert series.rates(START + 0.9)[1] == [2.0]
 
 
+def test_looking_at_a_run_of_long_ago_while_it_is_read_changes_nothing() -> None:
+    script, series = started()
+    series.apply(script.text(0.1, "word"))
+    times, both, _ = series.rates(START + 1_000_000)
+    assert (len(times), both[:2]) == (MAX_BINS, [2.0, 0.0])
+    series.apply(RunFinished(time=START + 0.9, run_id=RUN, status="finished"))
+    assert series.rates()[:2] == ([0.25, 0.75], [2.0, 0.0])
+
+
 def test_an_answer_that_came_at_once_is_spread_over_its_time() -> None:
     script, series = started()
     series.apply(script.answer(2.0, "long", statistics=statistics(out_tokens=40, seconds=2.0)))

@@ -113,11 +113,13 @@ class RunSeries:
         """
         count = len(self.content)
         if until is not None and self.started is not None and self.ended is None:
-            self._grow_to(until)
-            count = max(0, int((until - self.started) / self.bin))
+            # Only looking must not make the bins coarser: a recorded run begins long before now.
+            count = min(MAX_BINS, max(0, int((until - self.started) / self.bin)))
         times = [(number + 0.5) * self.bin for number in range(count)]
-        thinking = [tokens / self.bin for tokens in self.reasoning[:count]]
-        both = [tokens / self.bin + thought for tokens, thought in zip(self.content[:count], thinking, strict=True)]
+        quiet = [0] * (count - len(self.content))
+        thinking = [tokens / self.bin for tokens in [*self.reasoning[:count], *quiet]]
+        content = [*self.content[:count], *quiet]
+        both = [tokens / self.bin + thought for tokens, thought in zip(content, thinking, strict=True)]
         return times, both, thinking
 
     @property
