@@ -14,6 +14,7 @@ from engine.events import (
     SplitStarted,
 )
 from engine.statistics import CostProvenance, weakest
+from workbench.token_estimate import piece_tokens
 
 RATE_WINDOW = 2.0
 """Seconds over which the present speed is measured."""
@@ -34,13 +35,13 @@ class RunProgress:
         """Empty while running, then finished, failed, stopped or budget."""
         self.failures = 0
         self._step = 0
-        self._pieces: deque[float] = deque(maxlen=4000)
+        self._pieces: deque[tuple[float, int]] = deque(maxlen=4000)
 
     def apply(self, event: Event) -> None:
         """Take in one event."""
         match event:
             case ChunkReceived():
-                self._pieces.append(event.time)
+                self._pieces.append((event.time, piece_tokens(event.content) + piece_tokens(event.reasoning)))
             case AgentStarted():
                 self.agent, self._step = event.agent, event.step
                 self.done, self.total = 0, event.splits
@@ -64,13 +65,13 @@ class RunProgress:
                 pass
 
     def rate(self, now: float) -> float:
-        """Streamed pieces per second over the last two seconds; about the tokens per second of most servers."""
-        while self._pieces and self._pieces[0] < now - RATE_WINDOW:
+        """Estimated tokens per second over the last two seconds."""
+        while self._pieces and self._pieces[0][0] < now - RATE_WINDOW:
             self._pieces.popleft()
         if len(self._pieces) < 2:
             return 0.0
-        span = max(now - self._pieces[0], 0.25)
-        return len(self._pieces) / span
+        span = max(now - self._pieces[0][0], 0.25)
+        return sum(tokens for _, tokens in self._pieces) / span
 
     @property
     def provenance(self) -> CostProvenance:

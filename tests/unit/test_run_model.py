@@ -76,7 +76,7 @@ def test_live_figures_are_estimates_until_the_server_counts() -> None:
 def test_long_pieces_are_estimated_by_their_characters() -> None:
     text = StreamedText()
     text.append("x" * 400)
-    assert text.token_estimate() == 100
+    assert text.tokens == 100
 
 
 def test_branches_of_a_split() -> None:

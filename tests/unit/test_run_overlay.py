@@ -48,7 +48,7 @@ def test_an_agent_runs_streams_and_finishes() -> None:
     writer = running.agent("Writer")
     assert writer.state is CardState.RUNNING
     assert writer.phase == Phase.ANSWERING
-    assert writer.streamed == 18
+    assert writer.streamed == 5
     assert writer.live_tokens == 5
     assert running.is_active
     finished = played(*events)
@@ -269,4 +269,4 @@ def test_footers_say_the_state_in_words(qapp: object) -> None:
     assert footer is not None
     assert footer.label == "1/3"
     assert footer.progress == pytest.approx(1 / 3)
-    assert footer.figures == ("2.0 s", "~25 t", "~$0.0004")
+    assert footer.figures == ("2.0 s", "~22 t", "~$0.0004")

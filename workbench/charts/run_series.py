@@ -5,21 +5,12 @@ from decimal import Decimal
 
 from engine.events import AnyEvent, ChunkReceived, CompletionFinished, RunFinished, RunStarted
 from engine.statistics import CostProvenance, weakest
+from workbench.token_estimate import piece_tokens
 
 BIN = 0.5
 """Seconds a rate is measured over."""
-LONG_PIECE = 12
-"""Characters from which a piece is taken for several tokens."""
-CHARACTERS_PER_TOKEN = 4
 MAX_BINS = 7200
 """Bins kept; beyond them two become one."""
-
-
-def piece_tokens(text: str) -> int:
-    """About how many tokens a piece is: one, or by its length when servers send several at once."""
-    if not text:
-        return 0
-    return 1 if len(text) <= LONG_PIECE else -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 @dataclass(slots=True)

@@ -34,9 +34,7 @@ from engine.events import (
     Warned,
 )
 from engine.statistics import CostProvenance, weakest
-
-_CHARACTERS_PER_TOKEN = 4
-"""For the live estimate only; the server's count replaces it."""
+from workbench.token_estimate import piece_tokens
 
 Link = tuple[str, str | None, bool | None]
 """From, to (None ends the flow), and the grader's verdict if there was one."""
@@ -82,7 +80,7 @@ class AgentRun:
     provenance: CostProvenance = CostProvenance.FREE
     estimated: bool = False
     streamed: int = 0
-    """Characters of answers that have not ended."""
+    """Estimated tokens of answers that have not ended."""
     output: str = ""
     """First line of the last answer."""
     output_branch: str = ""
@@ -90,7 +88,7 @@ class AgentRun:
     @property
     def live_tokens(self) -> int:
         """Output tokens so far; the part that still streams is an estimate."""
-        return self.out_tokens + -(-self.streamed // _CHARACTERS_PER_TOKEN)
+        return self.out_tokens + self.streamed
 
     @property
     def is_over(self) -> bool:
@@ -139,7 +137,7 @@ class _Execution:
     splits: int
     link: Link | None
     done: set[str] = field(default_factory=set)
-    characters: dict[str, int] = field(default_factory=dict)
+    streamed: dict[str, int] = field(default_factory=dict)
     verdicts: dict[str, bool] = field(default_factory=dict)
     failed: int = 0
     left: int = 0
@@ -287,9 +285,9 @@ class RunOverlay:
     def _stream(self, event: ChunkReceived) -> None:
         execution = self._executions.get(event.step)
         if execution is not None:
-            size = len(event.content) + len(event.reasoning)
-            execution.characters[event.branch] = execution.characters.get(event.branch, 0) + size
-            self.agents[execution.agent].streamed += size
+            tokens = piece_tokens(event.content) + piece_tokens(event.reasoning)
+            execution.streamed[event.branch] = execution.streamed.get(event.branch, 0) + tokens
+            self.agents[execution.agent].streamed += tokens
             self._changed_agents.add(execution.agent)
 
     def _attempt(self, event: CompletionFinished | HandlerFailed | PromptReady | CacheHit) -> None:
@@ -299,7 +297,7 @@ class RunOverlay:
         match event:
             case CompletionFinished():
                 run.add(event.statistics)
-                run.streamed -= execution.characters.pop(event.branch, 0)
+                run.streamed -= execution.streamed.pop(event.branch, 0)
                 self._set_done(execution, event.branch, event.finish_reason is not FinishReason.STOPPED)
                 if event.content.strip():
                     run.output = event.content.strip().splitlines()[0][:200]
@@ -309,7 +307,7 @@ class RunOverlay:
                 run.reason = event.reason
                 self._set_done(execution, event.branch, False)
             case PromptReady():
-                run.streamed -= execution.characters.pop(event.branch, 0)
+                run.streamed -= execution.streamed.pop(event.branch, 0)
                 self._set_done(execution, event.branch, False)
             case CacheHit():
                 run.cached += 1
@@ -337,7 +335,7 @@ class RunOverlay:
                 execution.failed += 1
                 run.failures += 1
                 run.reason = f"{event.branch} {event.error.message}".strip()
-                run.streamed -= execution.characters.pop(event.branch, 0)
+                run.streamed -= execution.streamed.pop(event.branch, 0)
                 self._set_done(execution, event.branch, True)
         if execution.is_over and not isinstance(event, Graded | Merged):
             self._end(event.step, event.time)

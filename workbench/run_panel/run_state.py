@@ -8,11 +8,7 @@ from enum import StrEnum
 from engine.completion import FinishReason, Phase
 from engine.events import ErrorInfo, Retrying, Statistics, ToolCalled
 from engine.statistics import CostProvenance, weakest
-
-CHARACTERS_PER_TOKEN = 4
-"""Rough size of a token, for estimates where a server sends several tokens a piece."""
-LONGEST_PIECE = 12
-"""Characters a piece may have on average to be taken for one token."""
+from workbench.token_estimate import piece_tokens
 
 
 class State(StrEnum):
@@ -53,13 +49,14 @@ class Span:
 class StreamedText:
     """Text that grows by pieces; readers keep their own position, so a hidden reader costs nothing."""
 
-    __slots__ = ("_text", "_waiting", "length", "pieces", "revision")
+    __slots__ = ("_text", "_waiting", "length", "revision", "tokens")
 
     def __init__(self) -> None:
         self._text = ""
         self._waiting: list[str] = []
         self.length = 0
-        self.pieces = 0
+        self.tokens = 0
+        """An estimate without a tokenizer."""
         self.revision = 0
         """Grows when the text was replaced by another one: readers start again."""
 
@@ -67,7 +64,7 @@ class StreamedText:
         """Add a piece."""
         self._waiting.append(piece)
         self.length += len(piece)
-        self.pieces += 1
+        self.tokens += piece_tokens(piece)
 
     @property
     def text(self) -> str:
@@ -83,12 +80,6 @@ class StreamedText:
             self._text = text
             self.length = len(text)
             self.revision += 1
-
-    def token_estimate(self) -> int:
-        """Tokens so far without a tokenizer: the pieces, or the characters where pieces are long."""
-        if self.length > self.pieces * LONGEST_PIECE:
-            return -(-self.length // CHARACTERS_PER_TOKEN)
-        return self.pieces
 
 
 @dataclass(slots=True)
@@ -189,13 +180,13 @@ class Attempt:
         """Tokens of the answer, and whether that is an estimate."""
         if self.statistics is not None:
             return self.statistics.out_tokens, self.statistics.estimated
-        return self.content.token_estimate(), True
+        return self.content.tokens, True
 
     def reasoning_tokens(self) -> tuple[int, bool]:
         """Tokens of the thinking, and whether that is an estimate."""
         if self.statistics is not None:
             return self.statistics.reasoning_out_tokens, self.statistics.estimated
-        return self.reasoning.token_estimate(), True
+        return self.reasoning.tokens, True
 
     def first_token(self) -> float | None:
         """Seconds from the start to the first text, None before it."""
