@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ os.environ.setdefault("PYQTGRAPH_QT_LIB", "PySide6")
 
 
 @pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the test its own data folder, a clean environment, and refuse connections that leave this machine."""
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_PROXY", "_proxy")) or name.startswith("WORKBENCH_"):
@@ -27,4 +26,3 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
-    yield

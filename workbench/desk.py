@@ -43,8 +43,6 @@ NEEDS_FLOW = (
 )  # fmt: skip
 """Actions that make sense only while a flow is open."""
 
-MOST_BANNERS = 3
-
 
 class Desk(QObject):
     """The window at work."""
@@ -270,22 +268,8 @@ class Desk(QObject):
         self.show_banner(error_banner(error, buttons or []))
 
     def show_banner(self, banner: Banner) -> None:
-        """Put a banner over the documents; the newest few stay, and none says the same as another."""
-        layout = self.window.banners
-        for index in reversed(range(layout.count())):
-            item = layout.itemAt(index)
-            older = item.widget() if item is not None else None
-            if isinstance(older, Banner) and older.copied == banner.copied:
-                layout.removeWidget(older)
-                older.leave()
-        for done in (banner.closed, banner.answered):
-            done.connect(banner.leave)
-        layout.addWidget(banner)
-        while layout.count() > MOST_BANNERS:
-            item = layout.takeAt(0)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                widget.deleteLater()
+        """Put a banner over the documents."""
+        self.window.banners.push(banner)
 
     def _set_theme(self, preference: str) -> None:
         self.settings.theme = preference

@@ -26,6 +26,7 @@ from workbench.log_dock import LogView, QtLogHandler
 from workbench.problems_dock import ProblemsView
 from workbench.status_line import StatusLine
 from workbench.theme import theme
+from workbench.widgets.banner_stack import BannerStack
 from workbench.widgets.empty_place import EmptyPlace
 
 WIDE = 1400
@@ -84,7 +85,7 @@ class MainWindow(QMainWindow):
         self.status = StatusLine(self)
         self.setStatusBar(self.status)
         self.main_bar = self._build_main_bar()
-        self.banners = QVBoxLayout()
+        self.banners = BannerStack(self)
         self.tabs = self._build_tabs()
         self.welcome = QStackedWidget(self)
         """Nothing while the program starts, then the tabs, or what to do while no flow is open."""
@@ -180,7 +181,7 @@ class MainWindow(QMainWindow):
         layout = QVBoxLayout(center)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        layout.addLayout(self.banners)
+        layout.addWidget(self.banners)
         layout.addWidget(self.welcome)
         self.setCentralWidget(center)
 

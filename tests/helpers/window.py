@@ -58,10 +58,8 @@ class Workbench:
 
     @property
     def banners(self) -> list[Banner]:
-        """The banners over the documents, oldest first."""
-        layout = self.window.banners
-        widgets = (layout.itemAt(index).widget() for index in range(layout.count()))
-        return [widget for widget in widgets if isinstance(widget, Banner) and not widget.isHidden()]
+        """The banners over the documents, oldest first; only the newest is shown until a count opens the rest."""
+        return self.window.banners.banners[::-1]
 
     def banner_texts(self) -> list[str]:
         """What the banners say, each as it would be copied."""
