@@ -149,7 +149,7 @@ def test_unsaved_changes_survive_a_signal_and_a_kill(tmp_path: Path) -> None:
     assert load_flow(path).spec.agents[0].template == "Write."
     (found,) = kept.found()
     assert '"template": "Typed. Write."' in found.text
-    opened = "print([desk.window.banners.itemAt(i).widget().title() for i in range(desk.window.banners.count())])"
+    opened = "print([banner.title() for banner in desk.window.banners.banners])"
     with window(home, path, work=f"{opened}; sys.stdout.flush()") as process:
         assert process.stdout is not None
         assert "An unsaved version of one.flow.json from " in process.stdout.readline()
@@ -182,7 +182,7 @@ def test_a_broken_flow_on_the_command_line_does_not_keep_the_window_from_opening
 def test_a_data_folder_that_cannot_be_written_is_told_and_the_window_opens(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way", "utf-8")
-    tell = "print(desk.window.banners.itemAt(0).widget().copied.splitlines()[0], flush=True)"
+    tell = "print(desk.window.banners.banners[0].copied.splitlines()[0], flush=True)"
     with window(blocked / "home", work=tell) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(f"The data folder {blocked / 'home'} cannot be written: ")
