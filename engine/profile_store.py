@@ -3,7 +3,8 @@
 import copy
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from engine.profile_keys import KEYS, Fault, key_named
 SUFFIX = ".properties"
 CATEGORIES_FILE = "categories"
 DEFAULTS_FILE = "default"
+
+MISS_SECONDS = 30.0
+"""How long a secret that the keyring does not have is not asked for again: each look may wait for the desktop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,8 @@ class ProfileStore:
 
     `user_dir` holds the user's own `.properties` files (it need not exist; None: bundled profiles only); a file there
     replaces the bundled one of the same name. Placeholders are looked up in the file, then in `environ` (None: that of
-    the process), then by `secrets`. A faulty file never keeps others from being used.
+    the process), then by `secrets`; what those do not have is not asked for again within `MISS_SECONDS` (seconds of
+    `clock`). A faulty file never keeps others from being used.
     """
 
     def __init__(
@@ -61,8 +66,10 @@ class ProfileStore:
         environ: Mapping[str, str] | None = None,
         *,
         secrets: SecretLookup = keyring_secret,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._files = _Files(user_dir, os.environ if environ is None else environ, secrets)
+        found = _Secrets(secrets, clock)
+        self._files = _Files(user_dir, os.environ if environ is None else environ, found)
         self._mapped: Mapping[str, str] = {}
         self._only = ""
 
@@ -207,10 +214,32 @@ class _Read:
     tokenizer: str = ""
 
 
+class _Secrets:
+    """Looks up secrets, and remembers for a while which are not there."""
+
+    def __init__(self, lookup: SecretLookup, clock: Callable[[], float]) -> None:
+        self._lookup = lookup
+        self._clock = clock
+        self._missed: dict[str, float] = {}
+        """Name → when it was not found."""
+
+    def __call__(self, name: str) -> str | None:
+        missed = self._missed.get(name)
+        if missed is not None and self._clock() < missed + MISS_SECONDS:
+            return None
+        secret = self._lookup(name)
+        if not secret:
+            self._missed[name] = self._clock()  # after the look, which may have taken long
+        return secret
+
+    def forget(self) -> None:
+        self._missed.clear()
+
+
 class _Files:
     """The files of a store, shared by its views."""
 
-    def __init__(self, user_dir: Path | None, environ: Mapping[str, str], secrets: SecretLookup) -> None:
+    def __init__(self, user_dir: Path | None, environ: Mapping[str, str], secrets: _Secrets) -> None:
         self._user_dir = user_dir
         self._environ = environ
         self._secrets = secrets
@@ -221,6 +250,7 @@ class _Files:
     def forget(self) -> None:
         self._read = None
         self._built = {}
+        self._secrets.forget()
 
     def read(self) -> _Read:
         if self._read is None:

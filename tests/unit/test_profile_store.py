@@ -446,6 +446,44 @@ def test_a_missing_placeholder_is_listed_but_not_run(folder: Path) -> None:
     assert found.get("p").api_key == "1"
 
 
+def test_a_secret_that_is_not_there_is_asked_for_once_in_a_while(folder: Path) -> None:
+    for name in ("p", "q"):
+        write(folder, name, MINIMAL + "apiKey=${MY_KEY}\n")
+    asked: list[str] = []
+    secrets: dict[str, str] = {}
+    now = [100.0]
+    environ: dict[str, str] = {}
+
+    def look(name: str) -> str | None:
+        asked.append(name)
+        now[0] += 5  # the desktop takes its time
+        return secrets.get(name)
+
+    found = ProfileStore(folder, environ, secrets=look, clock=lambda: now[0])
+
+    def missing() -> bool:
+        with pytest.raises(ProfileInvalid, match="MY_KEY has no value"):
+            found.resolve("p")
+        return bool(found.entry("q").missing)
+
+    assert missing()
+    assert missing()
+    assert asked == ["MY_KEY"]
+    now[0] += 29
+    assert missing()
+    assert asked == ["MY_KEY"]
+    now[0] += 2
+    assert missing()
+    assert asked == ["MY_KEY"] * 2
+    environ["MY_KEY"] = "from-environment"
+    assert found.resolve("p").api_key == "from-environment"
+    secrets["MY_KEY"] = "from-keyring"
+    environ.clear()
+    assert found.entry("q").missing
+    found.reload()
+    assert (found.resolve("p").api_key, found.resolve("q").api_key) == ("from-keyring", "from-keyring")
+
+
 def test_a_profile_without_key_has_none_whatever_was_loaded_before(folder: Path) -> None:
     write(folder, "a", MINIMAL + f"apiKey={CANARY}\nmy.key={CANARY}\n")
     write(folder, "b", MINIMAL)
