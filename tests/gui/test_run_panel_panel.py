@@ -1,7 +1,10 @@
 """The run panel as a person sees it."""
 
+import gc
+import sys
+
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -14,6 +17,7 @@ from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.run_rows import Column, Row
 from workbench.run_panel.run_state import State
 from workbench.run_panel.stream_text import View
+from workbench.theme import theme
 
 REFUSED = ErrorInfo(
     "GENERAL",
@@ -368,6 +372,99 @@ def test_the_view_is_chosen_by_the_person(qtbot: QtBot, panel: RunPanel) -> None
     quiet(qtbot, panel)
     assert panel.stream.view is View.RAW
     assert panel.stream.content.text.toPlainText() == '{"a": 1}'
+
+
+def test_rows_with_json_and_prose_take_turns(qtbot: QtBot, panel: RunPanel) -> None:
+    """The colours of JSON outlive the documents that rendered answers replace."""
+    script = Script()
+    answers = ['{"features": ["dark mode"]}', "# Title\n\nSome **words**.", '{"title": "x"}', "Plain words."]
+    panel.start("Flow")
+    feed(panel, script.run())
+    for number, answer in enumerate(answers):
+        feed(panel, script.begin(f"Agent{number}", number), *script.ask(number + 0.1))
+        feed(panel, script.answer(number + 0.5, answer), script.leave(number + 0.6, None))
+    panel.finish()
+    shown = {0: "dark mode", 1: "Some words.", 2: '"title"', 3: "Plain words."}
+    before = theme.zoom, theme.preference
+    try:
+        for turn, number in enumerate((0, 1, 0, 3, 2, 1, 1, 2, 0)):
+            row = panel.tree.rows.step_row(number + 1)
+            assert row is not None
+            panel.tree.choose(row)
+            quiet(qtbot, panel)
+            gc.collect()
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+            assert shown[number] in panel.stream.content.text.toPlainText()
+            if turn % 2:
+                theme.set_zoom(1.0 if theme.zoom > 1 else 1.2)
+            else:
+                theme.choose("light" if theme.dark else "dark")
+            quiet(qtbot, panel)
+            assert shown[number] in panel.stream.content.text.toPlainText()
+        panel.start("Flow")
+        assert panel.tree.rows.rowCount() == 0
+    finally:
+        theme.set_zoom(before[0])
+        theme.choose(before[1])
+
+
+def test_a_page_that_raises_holds_up_nothing_and_tells_once(
+    qtbot: QtBot, panel: RunPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(QWidget):
+        def apply(self, event: AnyEvent) -> None:
+            raise ValueError("apply")
+
+        def clear(self) -> None:
+            raise ValueError("clear")
+
+    class Whole(QWidget):
+        seen = 0
+
+        def apply(self, event: AnyEvent) -> None:
+            self.seen += 1
+
+        def clear(self) -> None:
+            self.seen = 0
+
+    told: list[BaseException] = []
+    monkeypatch.setattr(sys, "excepthook", lambda _kind, error, _trace: told.append(error))
+    whole = Whole()
+    panel.add_page("Broken", Broken())
+    panel.add_page("Whole", whole)
+
+    def fail(*_given: object) -> None:
+        raise ValueError("prompt")
+
+    monkeypatch.setattr(panel.prompt, "show_attempt", fail)
+    events = list(simple_run(Script(), "Hello there, world"))
+    for _ in range(2):
+        told.clear()
+        panel.start("Flow")
+        feed(panel, *events)
+        panel.finish()
+        quiet(qtbot, panel)
+        assert whole.seen == len(events)
+        assert panel.stream.content.text.toPlainText() == "Hello there, world"
+        assert sorted(str(error) for error in told) == ["clear", "prompt"]
+
+
+def test_a_pane_that_raises_does_not_keep_the_others_from_showing(
+    qtbot: QtBot, panel: RunPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[BaseException] = []
+    monkeypatch.setattr(sys, "excepthook", lambda _kind, error, _trace: told.append(error))
+
+    def fail(_deadline: float) -> bool:
+        raise ValueError("pane")
+
+    panel.flusher.add(fail)
+    panel.flusher._panes.reverse()
+    panel.start("Flow")
+    feed(panel, *simple_run(Script(), "Hello there, world"))
+    quiet(qtbot, panel)
+    assert panel.stream.content.text.toPlainText() == "Hello there, world"
+    assert [str(error) for error in told] == ["pane"]
 
 
 def test_further_pages_get_the_events(qtbot: QtBot, panel: RunPanel) -> None:

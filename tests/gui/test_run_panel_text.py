@@ -8,6 +8,7 @@ from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.markdown_text import ClosedDocument, rendering
 from workbench.run_panel.run_state import StreamedText
 from workbench.run_panel.stream_text import MAX_BLOCKS, PaneFlusher, StreamText, View
@@ -24,7 +25,7 @@ class Bench(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.flusher = PaneFlusher(self)
+        self.flusher = PaneFlusher(ErrorGuard(), self)
         self.text = StreamText(self.flusher, parent=self)
         self.text.resize(300, 120)
         self.source = StreamedText()

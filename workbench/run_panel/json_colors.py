@@ -2,7 +2,8 @@
 
 import re
 
-from PySide6.QtGui import QSyntaxHighlighter, QTextCharFormat, QTextDocument
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QSyntaxHighlighter, QTextCharFormat
 
 from workbench.theme import theme
 
@@ -10,10 +11,14 @@ _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|\b(-?\d[\d.eE+-]*|true|false|nu
 
 
 class JsonColors(QSyntaxHighlighter):
-    """Keys and values in their colours; text strings keep the text colour."""
+    """Keys and values in their colours; text strings keep the text colour.
 
-    def __init__(self, document: QTextDocument) -> None:
-        super().__init__(document)
+    It belongs to the widget, not to one of its documents, which come and go: `setDocument` says what it colours.
+    """
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.setDocument(None)
         self._key, self._value = QTextCharFormat(), QTextCharFormat()
         self._read_theme()
         theme.changed.connect(self._read_theme)

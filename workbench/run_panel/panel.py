@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
@@ -19,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.events import AnyEvent, ErrorInfo
+from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.labels import Figures
 from workbench.run_panel.prompt_view import PromptView
 from workbench.run_panel.run_model import RunModel
@@ -63,8 +65,9 @@ class RunPanel(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._guard = ErrorGuard()
         self.model = RunModel(self)
-        self.flusher = PaneFlusher(self)
+        self.flusher = PaneFlusher(self._guard, self)
         self._flow = ""
         self._title = ""
         self._stopping = False
@@ -227,12 +230,13 @@ class RunPanel(QWidget):
         self._timer.stop()
         self._stopping = False
         self._follow = True
+        self._guard.forget()
         self.model.clear()
         self.tree.rows.reset()
         for page in self._extra:
-            page.clear()
-        self.stream.show_nothing()
-        self.prompt.show_attempt(None)
+            self._guard.run(page, page.clear)
+        self._guard.run(self.stream, self.stream.show_nothing)
+        self._guard.run(self.prompt, lambda: self.prompt.show_attempt(None))
         self._flow = ""
         self._show_title()
         self._stack.setCurrentWidget(self.empty)
@@ -240,9 +244,9 @@ class RunPanel(QWidget):
 
     def apply(self, event: AnyEvent) -> None:
         """Take the next event of the run."""
-        self.model.apply(event)
+        self._guard.run(self.model, lambda: self.model.apply(event))
         for page in self._extra:
-            page.apply(event)
+            self._guard.run(page, partial(page.apply, event))
 
     def stopping(self) -> None:
         """Stop was asked for; the run ends as soon as its requests are closed."""
@@ -330,12 +334,9 @@ class RunPanel(QWidget):
 
     def _refresh_pages(self) -> None:
         page = self._pages.currentWidget()
-        if page is self.stream:
-            self.stream.refresh()
-        elif page is self.trace:
-            self.trace.refresh()
-        elif page is self.statistics:
-            self.statistics.refresh()
+        for own in (self.stream, self.trace, self.statistics):
+            if page is own:
+                self._guard.run(own, own.refresh)
 
     # -- choosing ---------------------------------------------------------------------------------------------------
 
@@ -376,13 +377,14 @@ class RunPanel(QWidget):
         row = self.tree.current
         branch, attempt = self._shown()
         if branch is not None:
-            self.stream.show_branch(branch, attempt if row is not None and row.attempt is not None else None)
+            chosen = attempt if row is not None and row.attempt is not None else None
+            self._guard.run(self.stream, partial(self.stream.show_branch, branch, chosen))
         elif row is not None and row.step is not None:
-            self.stream.show_step(row.step)
+            self._guard.run(self.stream, partial(self.stream.show_step, row.step))
             first = next(iter(row.step.branches.values()), None)
             attempt = first.attempt if first is not None else None
-        self.prompt.show_attempt(attempt)
-        self.trace.select(branch)
+        self._guard.run(self.prompt, lambda: self.prompt.show_attempt(attempt))
+        self._guard.run(self.trace, lambda: self.trace.select(branch))
         self._show_view()
 
     def _show_tab(self, index: int) -> None:

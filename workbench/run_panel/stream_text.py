@@ -14,12 +14,12 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPalette,
     QShowEvent,
-    QSyntaxHighlighter,
     QTextBlockFormat,
     QTextCursor,
 )
 from PySide6.QtWidgets import QTextEdit, QWidget
 
+from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.json_colors import JsonColors
 from workbench.run_panel.markdown_text import CODE_LINE, PROSE_LINE, ClosedDocument, rendering
 from workbench.run_panel.pane_text import TextShaper, looks_like_json, pretty_json
@@ -54,8 +54,9 @@ class PaneFlusher(QObject):
     flushed = Signal()
     """A turn is over in which something was shown."""
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, guard: ErrorGuard, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._guard = guard
         self._timer = QTimer(self)
         self._timer.setInterval(FLUSH_MILLISECONDS)
         self._timer.timeout.connect(self.flush)
@@ -84,7 +85,7 @@ class PaneFlusher(QObject):
         served = 0
         count = len(self._panes)
         for number in range(self._first, self._first + count):
-            if self._panes[number % count](deadline):
+            if self._served(self._panes[number % count], deadline):
                 served += 1
                 if served >= PANES_A_TURN or time.perf_counter() > deadline:
                     self._first = (number + 1) % count
@@ -94,6 +95,12 @@ class PaneFlusher(QObject):
         else:
             self._awake = False
             self._timer.stop()
+
+    def _served(self, flush: Callable[[float], bool], deadline: float) -> bool:
+        """Whether the pane had something to show; one that raises had not."""
+        shown: list[bool] = []
+        self._guard.run(flush, lambda: shown.append(flush(deadline)))
+        return any(shown)
 
 
 class StreamText(QTextEdit):
@@ -120,7 +127,7 @@ class StreamText(QTextEdit):
         self._following = True
         self._inserting = False
         self._shaper = TextShaper()
-        self._colors: QSyntaxHighlighter | None = None
+        self._colors = JsonColors(self)
         self.setReadOnly(True)
         self.setProperty("pane", True)
         self.setUndoRedoEnabled(False)
@@ -129,7 +136,8 @@ class StreamText(QTextEdit):
         document.setDocumentMargin(theme.px(4))
         self.setDocument(document)
         self._cursor = QTextCursor(document)
-        self._rendered: ClosedDocument = document
+        self._rendered: ClosedDocument | None = None
+        """Being filled, not shown yet."""
         self._rendering: Iterator[None] | None = None
         self._laid_out: str | None = None
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # scrolling then moves pixels
@@ -198,7 +206,7 @@ class StreamText(QTextEdit):
         """Show the text from its beginning."""
         self._read = 0
         self._final = False
-        self._rendering = None
+        self._drop_rendering()
         self._laid_out = None
         self._revision = self._source.revision if self._source is not None else 0
         self._decide_view()
@@ -206,6 +214,13 @@ class StreamText(QTextEdit):
         self._empty()
         self._inserting = False
         self._flusher.wake()
+
+    def _drop_rendering(self) -> None:
+        """Give up a document that is not shown yet."""
+        self._rendering = None
+        if self._rendered is not None:
+            self._rendered.deleteLater()
+            self._rendered = None
 
     def _empty(self) -> None:
         self._shaper = TextShaper()
@@ -218,10 +233,7 @@ class StreamText(QTextEdit):
         palette.setColor(QPalette.ColorRole.Link, theme.color("accent"))
         self.setPalette(palette)
         self.setFont(theme.font(12 if mono else 13, mono=mono))
-        if self._colors is not None:
-            self._colors.setDocument(document if self._view is View.JSON else None)
-        elif self._view is View.JSON:
-            self._colors = JsonColors(document)
+        self._colors.setDocument(document if self._view is View.JSON else None)
         block = QTextBlockFormat()
         block.setLineHeight(
             CODE_LINE if mono else PROSE_LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
@@ -248,8 +260,8 @@ class StreamText(QTextEdit):
             self._restart()
         if self._read == 0 and not self._live and not self._final:
             self._show_final()
-        if self._rendering is not None:
-            self._go_on_rendering(self._rendering, deadline)
+        if self._rendering is not None and self._rendered is not None:
+            self._go_on_rendering(self._rendered, self._rendering, deadline)
             return True
         if self._laid_out is not None:
             self._insert_new(self._laid_out, deadline)
@@ -322,18 +334,19 @@ class StreamText(QTextEdit):
             return True
         return False
 
-    def _go_on_rendering(self, steps: Iterator[None], deadline: float) -> None:
+    def _go_on_rendering(self, document: ClosedDocument, steps: Iterator[None], deadline: float) -> None:
         """Render a little; the plain text stays until the rendered one is whole."""
         for _ in steps:
             if time.perf_counter() > deadline:
                 return
-        self._rendering = None
+        self._rendering = self._rendered = None
         bar = self.verticalScrollBar()
         place = bar.value()
         self._inserting = True
         plain = self.document()
-        self.setDocument(self._rendered)
-        self._cursor = QTextCursor(self._rendered)
+        self._colors.setDocument(None)
+        self.setDocument(document)
+        self._cursor = QTextCursor(document)
         plain.deleteLater()
         bar.setValue(bar.maximum() if self._following else place)
         self._inserting = False

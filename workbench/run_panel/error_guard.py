@@ -1,0 +1,26 @@
+"""Keeps a part of the panel that raises from holding up the others."""
+
+import sys
+from collections.abc import Callable
+
+
+class ErrorGuard:
+    """Runs calls of several parts; of each part only the first error is told, until `forget`."""
+
+    def __init__(self) -> None:
+        self._told: set[int] = set()
+
+    def run(self, part: object, call: Callable[[], object]) -> bool:
+        """Call, and say whether it went well; an error goes where unhandled ones go."""
+        try:
+            call()
+        except Exception as error:
+            if id(part) not in self._told:
+                self._told.add(id(part))
+                sys.excepthook(type(error), error, error.__traceback__)
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Tell errors again."""
+        self._told.clear()
