@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QCursor, QDesktopServices, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMenu
 
-from engine import Engine, ServerState, ServerStatus, StorageError, bundled
+from engine import Engine, ServerState, ServerStatus, StorageError
 from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
 from workbench.about import About
@@ -19,7 +19,7 @@ from workbench.documents import Documents
 from workbench.error_presenter import error_banner
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
-from workbench.overview import Overview, sample_title
+from workbench.overview import Overview, sample_title, usable_samples
 from workbench.run_panel.input_form import InputForm
 from workbench.settings import Settings
 from workbench.tasks import Tasks
@@ -147,7 +147,7 @@ class Desk(QObject):
             actions[action_id].triggered.connect(lambda _checked=False, run=handler: run())
         actions["open_sample"].setMenu(self._sample_menu)
         actions["open_recent"].setMenu(self._recent_menu)
-        for name in bundled.names("resources", "flows", suffix=".flow.json"):
+        for name in usable_samples():
             self._sample_menu.addAction(sample_title(name), partial(self.documents.open, name))
         self._fill_recent()
         actions["reduced_motion"].setChecked(theme.reduced_motion)
@@ -381,6 +381,4 @@ class Desk(QObject):
 
     def _remember_open(self) -> None:
         if not self._closing:
-            self.settings.open_documents = [
-                tab.source for tab in self.documents.tabs if not tab.source.startswith("run ")
-            ]
+            self.settings.open_documents = [tab.source for tab in self.documents.tabs if not tab.run_title]

@@ -122,7 +122,7 @@ class Documents(QObject):
             self._tell(error, buttons)
             return False
         tab.editor.undo_stack.setClean()
-        tab.source = str(path.absolute())
+        tab.source, tab.run_title = str(path.absolute()), ""
         self._settings.add_recent(tab.source)
         self._title_changed(tab)
         self.list_changed.emit()
@@ -135,17 +135,18 @@ class Documents(QObject):
         else:
             self._tasks.start(self._remove(tab))
 
-    def add(self, loaded: LoadedFlow, source: str, path: Path | None) -> FlowTab:
-        """Open a tab for a flow that was read; `source` names it between starts."""
+    def add(self, loaded: LoadedFlow, source: str, path: Path | None, *, run_title: str = "") -> FlowTab:
+        """Open a tab for a flow that was read; `source` names it between starts, `run_title` a recorded run of it."""
         document = FlowDocument.of(loaded, path, source, self._recovery)
         tab = FlowTab(document, self._engine, source, self)
+        tab.run_title = run_title
         self.tabs.append(tab)
         tab.inspector.flow_form.show_values(self._settings.inputs(source))
         document.recovery_failed.connect(self._tell)
         document.modified_changed.connect(lambda _modified: self._title_changed(tab))
         document.spec_changed.connect(lambda _before, _after: self._title_changed(tab))
         self.tab_added.emit(tab)
-        self._window.add_tab(tab.editor, tab.inspector, tab.panel, document.title)
+        self._window.add_tab(tab.editor, tab.inspector, tab.panel, tab.title)
         self._title_changed(tab)
         tab.editor.setFocus()
         for problem in loaded.problems:
@@ -225,14 +226,14 @@ class Documents(QObject):
 
     def _title_changed(self, tab: FlowTab) -> None:
         mark = " •" if tab.document.is_modified else ""
-        self._window.set_tab_title(
-            tab.editor, tab.document.title + mark, str(tab.document.path or self.tr("Sample, not saved yet"))
-        )
+        tip = self.tr("Recorded run") if tab.run_title else str(tab.document.path or self.tr("Sample, not saved yet"))
+        icon = "history" if tab.run_title else "flow"
+        self._window.set_tab_title(tab.editor, tab.title + mark, tip, icon)
         self.title_changed.emit()
 
     def ask_to_close(self, tabs: list[FlowTab], leave: Callable[[], object]) -> None:
         """Ask once about runs and unsaved changes; `leave` is called when they may go."""
-        running = [tab.document.title for tab in tabs if tab.is_running]
+        running = [tab.title for tab in tabs if tab.is_running]
         changed = [tab for tab in tabs if tab.document.is_modified]
         question = QMessageBox(self._window)
         question.setIcon(QMessageBox.Icon.NoIcon)
@@ -243,7 +244,7 @@ class Documents(QObject):
                 self.tr("%1 is running. Closing stops it and keeps what came.").replace("%1", ", ".join(running))
             )
         if changed:
-            names = ", ".join(tab.document.title for tab in changed)
+            names = ", ".join(tab.title for tab in changed)
             lines.append(self.tr("%1 has changes that are not saved.").replace("%1", names))
         question.setText("\n".join(lines))
         saving = question.addButton(self.tr("Save and close"), QMessageBox.ButtonRole.AcceptRole) if changed else None

@@ -32,6 +32,8 @@ class FlowTab(QObject):
         super().__init__(parent)
         self.source = source
         """Path, or name of the sample it came from; identifies it between starts."""
+        self.run_title = ""
+        """What the recorded run is called that this tab was opened for; empty for a flow."""
         self.document = document
         self.editor = FlowEditor(document)
         self.inspector = Inspector(self.editor, engine)
@@ -55,6 +57,11 @@ class FlowTab(QObject):
         self.check()
 
     @property
+    def title(self) -> str:
+        """What the tab is called."""
+        return self.run_title or self.document.title
+
+    @property
     def is_running(self) -> bool:
         """Whether a run is going on."""
         return self.runs.is_running
@@ -72,10 +79,7 @@ class FlowTab(QObject):
             return
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
-            text = self.tr("The flow cannot run: %1")
-            if len(errors) > 1:
-                text = self.tr("The flow cannot run: %1 and %2 more").replace("%2", str(len(errors) - 1))
-            self.failed.emit(FlowInvalid(text.replace("%1", errors[0].message), problems=errors))
+            self.failed.emit(FlowInvalid(self._cannot_run(errors), problems=errors))
             return
         spec = self.document.spec
         try:
@@ -89,6 +93,18 @@ class FlowTab(QObject):
         self.editor.clear_run()
         self.panel.start(self.document.title)
         self.runs.start(flow, context, flow_text(spec))
+
+    def _cannot_run(self, errors: Sequence[Problem]) -> str:
+        text = self.tr("The flow cannot run: %1")
+        if len(errors) == 2:
+            text = self.tr("The flow cannot run: %1 Another problem stands in its way, too.")
+        elif len(errors) > 2:
+            text = self.tr("The flow cannot run: %1 %2 more problems stand in its way, too.")
+            text = text.replace("%2", str(len(errors) - 1))
+        first = errors[0].message
+        # Some messages end with a name instead of a full stop.
+        ended = first if len(errors) == 1 or first.endswith((".", "?", "!")) else f"{first}."
+        return text.replace("%1", ended)
 
     def _event(self, event: AnyEvent) -> None:
         self.progress.apply(event)

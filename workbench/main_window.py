@@ -275,9 +275,11 @@ class MainWindow(QMainWindow):
         self.run_panels.removeWidget(run_panel)
         self.show_tabs()
 
-    def set_tab_title(self, editor: QWidget, title: str, tip: str) -> None:
+    def set_tab_title(self, editor: QWidget, title: str, tip: str, icon: str) -> None:
         """Rename a tab; `tip` is its path."""
         index = self.tabs.indexOf(editor)
+        self.tabs.tabBar().setTabData(index, icon)
+        self.tabs.setTabIcon(index, theme.icon(icon, 16))
         self.tabs.setTabText(index, title.replace("&", "&&"))
         self.tabs.setTabToolTip(index, tip)
         self._name_close_button(index, title)
@@ -349,5 +351,5 @@ class MainWindow(QMainWindow):
             toggle = dock.toggleViewAction()
             toggle.setIcon(theme.icon(str(toggle.property("icon_name")), 18))
         for index in range(self.tabs.count()):
-            self.tabs.setTabIcon(index, theme.icon("flow", 16))
+            self.tabs.setTabIcon(index, theme.icon(str(self.tabs.tabBar().tabData(index)), 16))
             self._name_close_button(index, self.tabs.tabText(index))

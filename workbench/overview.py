@@ -9,6 +9,8 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence
 
 from engine import Engine, EngineError, Problem, RunRow, bundled, read_flow
+from engine.flow.flow_check import check_flow
+from engine.flow.flow_spec import FlowSpec
 from engine.folders import Folders
 from workbench.command_palette import CommandPalette, Entry
 from workbench.documents import Documents
@@ -67,6 +69,7 @@ class Overview(QObject):
         documents.title_changed.connect(self._show_title)
         documents.list_changed.connect(self.refresh_lists)
         documents.tab_added.connect(self._follow)
+        documents.tab_removed.connect(lambda _tab: self.refresh_lists())
         window.tab_changed.connect(lambda _editor: self.show_current())
 
     def _follow(self, tab: FlowTab) -> None:
@@ -141,7 +144,7 @@ class Overview(QObject):
 
     def _flow_items(self) -> list[ExplorerItem]:
         items: dict[str, ExplorerItem] = {}
-        for tab in self._documents.tabs:
+        for tab in (tab for tab in self._documents.tabs if not tab.run_title):
             mark = " •" if tab.document.is_modified else ""
             items[tab.source] = ExplorerItem(
                 kind="flow", id=tab.source, text=tab.document.title + mark, tip=tab.source, icon="flow", color="accent"
@@ -151,7 +154,7 @@ class Overview(QObject):
             if path not in items and Path(path).exists():
                 title = Path(path).name.removesuffix(".flow.json")
                 items[path] = ExplorerItem(kind="flow", id=path, text=title, tip=path, icon="flow")
-        for name in bundled.names("resources", "flows", suffix=".flow.json"):
+        for name in usable_samples():
             if name not in items:
                 tip = self.tr("Sample: %1").replace("%1", name)
                 title = sample_title(name)
@@ -185,9 +188,10 @@ class Overview(QObject):
         recorded = await history.run(run_id)
         loaded = read_flow(recorded.flow_text, name=recorded.row.flow)
         name = f"run {run_id}"
-        tab = next((tab for tab in self._documents.tabs if tab.source == name), None) or self._documents.add(
-            loaded, name, None
-        )
+        tab = next((tab for tab in self._documents.tabs if tab.source == name), None)
+        if tab is None:
+            title = f"{recorded.row.flow}, {when_text(recorded.row.started)}"
+            tab = self._documents.add(loaded, name, None, run_title=title)
         self._window.tabs.setCurrentWidget(tab.editor)
         started = recorded.row.started.astimezone().strftime("%H:%M, %d %B")
         tab.show_run(self.tr("%1, run of %2").replace("%1", recorded.row.flow).replace("%2", started), recorded.events)
@@ -217,7 +221,7 @@ class Overview(QObject):
     def _show_title(self) -> None:
         tab = self._documents.current
         self._window.setWindowModified(tab is not None and tab.document.is_modified)
-        self._window.setWindowTitle(f"{tab.document.title}[*] – Flow Workbench" if tab else "Flow Workbench")
+        self._window.setWindowTitle(f"{tab.title}[*] – Flow Workbench" if tab else "Flow Workbench")
 
     def _show_problems(self) -> None:
         tab = self._documents.current
@@ -278,7 +282,7 @@ class Overview(QObject):
                     group="agent",
                     text=agent.name,
                     icon="edit",
-                    detail=tab.document.title,
+                    detail=tab.title,
                     run=partial(self._show_agent, tab, agent.name),
                 )
                 for agent in tab.document.spec.agents
@@ -292,10 +296,21 @@ class Overview(QObject):
 
 
 @cache
+def _sample(name: str) -> FlowSpec:
+    data = bundled.read_bytes("resources", "flows", f"{name}.flow.json")
+    return read_flow(data, name=name).spec
+
+
 def sample_title(name: str) -> str:
     """The title of a sample flow."""
-    data = bundled.read_bytes("resources", "flows", f"{name}.flow.json")
-    return read_flow(data, name=name).spec.name
+    return _sample(name).name
+
+
+@cache
+def usable_samples() -> tuple[str, ...]:
+    """Names of the sample flows that this version can run."""
+    names = bundled.names("resources", "flows", suffix=".flow.json")
+    return tuple(name for name in names if not any(found.severity == "error" for found in check_flow(_sample(name))))
 
 
 def status_word(status: str) -> str:
@@ -311,14 +326,18 @@ def status_word(status: str) -> str:
     return words.get(status, words["failed"])
 
 
+def when_text(started: datetime) -> str:
+    """When a run began: the time, with the day unless that is today."""
+    local = started.astimezone()
+    today = local.date() == datetime.now().astimezone().date()
+    return local.strftime("%H:%M") if today else local.strftime("%d %b %H:%M")
+
+
 def run_item(row: RunRow) -> ExplorerItem:
     """A recorded run as a row of the explorer."""
-    started = row.started.astimezone()
-    today = started.date() == datetime.now().astimezone().date()
-    when = started.strftime("%H:%M") if today else started.strftime("%d %b %H:%M")
     icon, color = STATUS_LOOKS.get(row.status, STATUS_LOOKS["failed"])
     cost = cost_text(row.cost, row.provenance)
-    text = f"{when}  {row.flow}"
+    text = f"{when_text(row.started)}  {row.flow}"
     return ExplorerItem(
         kind="run", id=row.id, text=text, tip=f"{text}\n{status_word(row.status)}, {cost}", icon=icon, color=color
     )
