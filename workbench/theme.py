@@ -155,9 +155,13 @@ class Theme(QObject):
     def _apply(self) -> None:
         scheme = QGuiApplication.styleHints().colorScheme()
         self._dark = self._preference == DARK or (self._preference == SYSTEM and scheme != Qt.ColorScheme.Light)
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            # One stylesheet after another has Qt polish a widget once for each of its parents, seconds in a full
+            # window; from none to one it does it once.
+            application.setStyleSheet("")
         QApplication.setPalette(self._palette())
         QApplication.setFont(self.font(13))
-        application = QApplication.instance()
         if isinstance(application, QApplication):
             application.setStyleSheet(self._stylesheet())
         self.changed.emit()

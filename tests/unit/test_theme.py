@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
+from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.bundled import names
@@ -150,6 +151,27 @@ def test_zoom_scales_sizes_fonts_and_icons_within_limits(look: Theme, qtbot: QtB
     assert look.zoom == 0.7
     look.set_zoom(1.0)
     assert QApplication.font().pixelSize() == 13
+
+
+def test_a_change_polishes_a_widget_a_few_times_however_deep_it_is(look: Theme, qtbot: QtBot) -> None:
+    class Counting(QWidget):
+        polished = 0
+
+        def changeEvent(self, event: QEvent) -> None:
+            self.polished += event.type() is QEvent.Type.StyleChange
+            super().changeEvent(event)
+
+    outer = QWidget()
+    qtbot.addWidget(outer)
+    inner = outer
+    for _ in range(20):
+        inner = QWidget(inner)
+    deepest = Counting(inner)
+    outer.show()
+    look.set_zoom(1.1)
+    deepest.polished = 0
+    look.set_zoom(1.2)
+    assert 1 <= deepest.polished <= 4
 
 
 def test_figures_are_tabular_and_code_has_no_ligatures(look: Theme) -> None:
