@@ -13,7 +13,9 @@ from engine.completion import FinishReason, Phase
 from engine.events import AnyEvent, BranchFailed, ErrorInfo, HandlerFailed, RunFinished, RunResult
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
+from workbench.run_panel.labels import state_look
 from workbench.run_panel.panel import RunPanel
+from workbench.run_panel.phase_clock import LOOKS
 from workbench.run_panel.run_rows import Column, Row
 from workbench.run_panel.run_state import State
 from workbench.run_panel.stream_text import View
@@ -115,6 +117,16 @@ def test_the_phase_clock_names_every_phase(qtbot: QtBot, panel: RunPanel) -> Non
     assert panel.stream.clock.accessibleName() == "Phases. Now: Reading prompt"
     feed(panel, BranchFailed(**script.place(1), error=REFUSED))
     assert panel.stream.clock.segments[3].state == "broken"
+
+
+def test_a_stop_is_no_failure_of_the_phase_it_broke_off(panel: RunPanel) -> None:
+    script = Script()
+    panel.start("Flow")
+    feed(panel, script.run(), script.begin("A", 0), *script.ask(0.1), script.phase(Phase.READING_PROMPT, 0.3))
+    feed(panel, RunFinished(time=START + 2, run_id=RUN, status="stopped"))
+    panel.finish()
+    assert panel.stream.clock.segments[3].state == "stopped"
+    assert LOOKS["stopped"][1:3] == state_look(State.STOPPED)
 
 
 def test_branches_stand_in_a_grid_and_open_alone(qtbot: QtBot, panel: RunPanel) -> None:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.completion import Phase
+from workbench.run_panel.labels import STATE_LOOKS
 from workbench.run_panel.run_state import Attempt, State
 from workbench.text_format import plain_rate_text, seconds_text
 from workbench.theme import theme
@@ -14,6 +15,16 @@ from workbench.widgets.icon_label import paint_state_icon
 
 SHORT_PHASE = 0.5
 """Seconds below which finished phases are joined when there is little room."""
+ENDS = {State.FAILED: "broken", State.STOPPED: "stopped"}
+"""How an attempt that broke off leaves its last phase."""
+LOOKS = {
+    "done": ("edge", "check", "text2", "text2"),
+    "current": ("run", "spinner", "run", "text"),
+    "broken": ("err", "cross", "err", "text"),
+    "stopped": ("muted", *STATE_LOOKS[State.STOPPED], "text"),
+    "future": ("line.strong", "", "", "muted"),
+}
+"""Segment state → colour token of the bar, icon, its colour token, colour token of the name."""
 WIDEST_TIME = "88.8 s"
 WIDEST_RATE = "~8,888/s"
 
@@ -26,7 +37,7 @@ class Segment:
     time: str = ""
     rate: str = ""
     state: str = "future"
-    """done, current, broken (where it failed or was stopped) or future."""
+    """done, current, broken (where it failed), stopped or future."""
     seconds: float = 0.0
 
     @property
@@ -100,8 +111,8 @@ class PhaseClock(QWidget):
             else:
                 segment = Segment(name)
             segments.append(segment)
-        if attempt.state in (State.FAILED, State.STOPPED) and reached >= 0:
-            segments[reached].state = "broken"
+        if reached >= 0:
+            segments[reached].state = ENDS.get(attempt.state, segments[reached].state)
         return segments
 
     @staticmethod
@@ -169,7 +180,7 @@ class PhaseClock(QWidget):
         return width
 
     def _paint_segment(self, painter: QPainter, segment: Segment, rect: QRectF) -> None:
-        color = {"done": "edge", "current": "run", "broken": "err", "future": "line.strong"}[segment.state]
+        color, icon, icon_color, name_color = LOOKS[segment.state]
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.color(color))
         bar = theme.px(3)
@@ -177,14 +188,10 @@ class PhaseClock(QWidget):
         top, height = rect.top() + theme.px(7), theme.px(16)
         left = rect.left()
         right = rect.right()
-        if segment.state != "future":
-            icon = QRectF(left, top + theme.px(2), theme.px(12), theme.px(12))
-            name, token = {"current": ("spinner", "run"), "broken": ("cross", "err")}.get(
-                segment.state, ("check", "text2")
-            )
-            paint_state_icon(painter, name, icon, token)
+        if icon:
+            place = QRectF(left, top + theme.px(2), theme.px(12), theme.px(12))
+            paint_state_icon(painter, icon, place, icon_color)
             left += theme.px(15)
-        name_color = {"done": "text2", "current": "text", "broken": "text", "future": "muted"}[segment.state]
         weight = 600 if segment.state == "current" else 400
         figure_color = "run" if segment.state == "current" else "muted"
         parts = [(segment.name, weight, name_color), (segment.time, weight, figure_color)]
