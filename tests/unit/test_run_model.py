@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,6 +239,36 @@ def test_totals_and_their_provenance() -> None:
     assert total_statistics([]).provenance is CostProvenance.FREE
 
 
+def test_an_agent_takes_the_wall_time_of_its_executions() -> None:
+    """Branches side by side, and executions that overlap, count once."""
+    script = Script()
+    model = folded(list(fan_out(script, ["a", "b", "c"])))
+    for number in (1, 2, 3):
+        model.apply(script.answer(4.0, "text", f"{number}/3", statistics=statistics(100, 20, seconds=3.8)))
+    model.apply(script.leave(4.5, "Next"))
+    assert model.agent_statistics()["Splitter"].effective_seconds == pytest.approx(4.5)
+    later = Script()
+    later.step = 1
+    model.apply(later.begin("Next", 5.0))
+    model.apply(later.begin("Next", 6.0))
+    model.apply(later.leave(9.0, None))
+    later.step = 2
+    model.apply(later.leave(8.0, None))
+    end = RunFinished(
+        time=START + 10,
+        run_id=RUN,
+        status="finished",
+        statistics=statistics(300, 60, seconds=11.4, effective_seconds=10.0),
+        agents={"Splitter": statistics(300, 60, seconds=11.4), "Next": Statistics()},
+    )
+    model.apply(end)
+    agents = model.agent_statistics()
+    assert agents["Splitter"].effective_seconds == pytest.approx(4.5)
+    assert agents["Splitter"].out_tokens == 60
+    assert agents["Next"].effective_seconds == pytest.approx(4.0)
+    assert model.statistics().effective_seconds == 10.0
+
+
 def test_the_end_brings_the_final_totals() -> None:
     script = Script()
     model = folded(list(simple_run(script)))
@@ -250,7 +281,7 @@ def test_the_end_brings_the_final_totals() -> None:
         )
     )
     assert model.statistics().out_tokens == 40
-    assert model.agent_statistics() == {"Writer": final}
+    assert model.agent_statistics() == {"Writer": msgspec.structs.replace(final, effective_seconds=pytest.approx(2.2))}
     assert model.results == (result,)
     assert model.now() == START + 3
 

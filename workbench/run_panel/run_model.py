@@ -3,10 +3,12 @@
 The same events give the same state, live or recorded. Times are seconds since the epoch, as in the events.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import assert_never
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from engine.completion import FinishReason, Phase
@@ -117,13 +119,23 @@ class RunModel(QObject):
         return [branch for step in self.steps.values() for branch in step.branches.values() if branch.error is not None]
 
     def agent_statistics(self) -> dict[str, Statistics]:
-        """Totals by agent, from the run's end or from what has finished so far."""
-        if self._agents:
-            return self._agents
+        """Totals by agent, from the run's end or from what has finished so far.
+
+        Their effective seconds are the wall time of the agent's executions: what went on side by side counts once.
+        """
+        now = self.now()
         agents: dict[str, Totals] = {}
+        spans: dict[str, list[tuple[float, float]]] = {}
         for step in self.steps.values():
             agents.setdefault(step.agent, Totals()).add(step.totals.statistics())
-        return {agent: totals.statistics() for agent, totals in agents.items()}
+            spans.setdefault(step.agent, []).append((step.started, step.started + step.seconds(now)))
+        final = self._agents or {agent: totals.statistics() for agent, totals in agents.items()}
+        return {
+            agent: msgspec.structs.replace(done, effective_seconds=_wall_seconds(spans[agent]))
+            if agent in spans
+            else done
+            for agent, done in final.items()
+        }
 
     def statistics(self) -> Statistics:
         """Totals of the run, so far or final."""
@@ -373,6 +385,15 @@ class RunModel(QObject):
         attempt.ended = attempt.ended or moment
         if attempt.spans and attempt.spans[-1].end is None:
             attempt.spans[-1].end = moment
+
+
+def _wall_seconds(spans: list[tuple[float, float]]) -> float:
+    """How long at least one of the spans (start, end) went on."""
+    seconds, covered = 0.0, -math.inf
+    for start, end in sorted(spans):
+        seconds += max(0.0, end - max(start, covered))
+        covered = max(covered, end)
+    return seconds
 
 
 def _outcome(event: CompletionFinished, cached: bool) -> State:

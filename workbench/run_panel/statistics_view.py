@@ -20,7 +20,8 @@ from workbench.text_format import cost_text, rate_text, seconds_text, tokens_tex
 from workbench.theme import theme
 from workbench.widgets.row_delegate import paint_selection
 
-LEAST_NEEDED = (2, 4, 7, 6, 1, 3, 8)
+SPEED, TIME = 7, 8
+LEAST_NEEDED = (2, 4, SPEED, 6, 1, 3, TIME)
 """Columns that go when there is no room, in this order: from cache, cached in, speed, reasoning, requests, in, time."""
 NAME_WIDTH = 130
 """Design px the agents' names keep."""
@@ -74,6 +75,18 @@ class StatisticsView(QWidget):
         )
         self.table = QTableWidget(0, len(self._names), self)
         self.table.setHorizontalHeaderLabels(self._names)
+        tips = {
+            SPEED: self.tr("Tokens out with reasoning, by the time in the next column"),
+            TIME: self.tr(
+                "Of an agent: how long it was at work, branches side by side counted once.\n"
+                "Of the total: from the start of the run to its end. Agents at work at the same time make it less than "
+                "their sum."
+            ),
+        }
+        for column, tip in tips.items():
+            head = self.table.horizontalHeaderItem(column)
+            if head is not None:
+                head.setToolTip(tip)
         self.table.setShowGrid(False)
         self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.table.setItemDelegate(_FigureDelegate(self.table))
