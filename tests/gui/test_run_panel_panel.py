@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.completion import FinishReason, Phase
-from engine.events import AnyEvent, BranchFailed, ErrorInfo, HandlerFailed, RunFinished, RunResult
+from engine.events import AgentStarted, AnyEvent, BranchFailed, ErrorInfo, HandlerFailed, RunFinished, RunResult
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
 from workbench.run_panel.labels import state_look
@@ -236,6 +236,52 @@ def test_attempts_get_lines_of_their_own(panel: RunPanel) -> None:
     assert [child.name for child in row.rows] == ["attempt 1", "attempt 2"]
     panel.tree.choose(row.rows[0])
     assert panel.stream.content.text.full_text == "oops"
+
+
+def test_every_line_tells_tokens_in_and_out(panel: RunPanel) -> None:
+    script = Script()
+    panel.start("Flow")
+    feed(panel, *fan_out(script, ["a", "b"]))
+    step = panel.tree.rows.step_row(1)
+    assert step is not None
+    assert [cells(panel, row)[2] for row in (step, *step.rows)] == ["~2", "~1", "~1"]
+    feed(panel, script.answer(2, "text", "1/2", statistics=statistics(115, 27)))
+    assert [cells(panel, row)[2] for row in (step, *step.rows)] == ["115 → ~28", "115 → 27", "~1"]
+    feed(panel, script.answer(2, "text", "2/2", statistics=statistics(100, 13, cached_in_tokens=5)))
+    assert [cells(panel, row)[2] for row in (step, *step.rows)] == ["220 → 40", "115 → 27", "105 → 13"]
+
+
+def test_executions_on_several_branches_are_told_apart(panel: RunPanel) -> None:
+    script = Script()
+    panel.start("Flow")
+    feed(panel, *fan_out(script, ["a", "b"]), script.leave(1, "Reply", "1/2"), script.leave(1, "Reply", "2/2"))
+    for number in (1, 2):
+        script.step, script.agent = number, "Reply"
+        place = {**script.place(1, f"{number}/2"), "step": number + 1}
+        feed(panel, AgentStarted(**place, category="M", from_step=1))
+        names = [cells(panel, row)[0] for row in map(panel.tree.rows.step_row, range(2, number + 2)) if row]
+        assert names == (["Reply"] if number == 1 else ["Reply · 1/2", "Reply · 2/2"])
+
+
+def test_figures_make_room_for_names(panel: RunPanel) -> None:
+    """Tokens go first, then cost, until a name has what it needs, up to its share."""
+    panel.start("Flow")
+    feed(panel, *fan_out(Script(), ["wash the dishes in the kitchen before noon", "b"]))
+    tree = panel.tree
+    hidden = []
+    for width in (600, 430, 300):
+        tree.setFixedWidth(width)
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+        QCoreApplication.processEvents()
+        hidden.append((tree.isColumnHidden(Column.TOKENS), tree.isColumnHidden(Column.COST)))
+        if width > 300:
+            assert tree.columnWidth(Column.STEP) - 2 * tree.indentation() - theme.px(28) >= theme.px(160)
+    assert hidden == [(False, False), (True, False), (True, True)]
+    panel.start("Flow")
+    feed(panel, *simple_run(Script()))
+    tree.setFixedWidth(430)
+    QCoreApplication.processEvents()
+    assert not tree.isColumnHidden(Column.TOKENS)
 
 
 def test_agents_to_come_wait_in_the_tree(panel: RunPanel) -> None:

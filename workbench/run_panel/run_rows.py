@@ -37,6 +37,8 @@ class Row:
     attempt: Attempt | None = None
     waiting: str = ""
     """Name of an agent that has not begun."""
+    repeated: bool = False
+    """Whether there are more executions of the same agent."""
     rows: list["Row"] = field(default_factory=list)
 
     @property
@@ -79,7 +81,10 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Text of the first column; a count stands first, so that eliding keeps it."""
+        """Text of the first column; a count stands first, so that eliding keeps it.
+
+        Executions of the same agent on several branches are told apart by their paths.
+        """
         if self.attempt is not None:
             return QCoreApplication.translate("RunRows", "attempt %1").replace("%1", str(self.attempt.number))
         if self.branch is not None:
@@ -87,7 +92,8 @@ class Row:
         if self.step is None:
             return self.waiting
         count = max(self.step.splits, len(self.step.branches))
-        return f"{self.step.done_count}/{count}  {self.step.agent}" if count > 1 else self.step.agent
+        name = f"{self.step.agent} · {self.step.path}" if self.repeated and self.step.path else self.step.agent
+        return f"{self.step.done_count}/{count}  {name}" if count > 1 else name
 
 
 class RunRows(QAbstractItemModel):
@@ -98,6 +104,8 @@ class RunRows(QAbstractItemModel):
         self._run = run
         self._root = Row(None)
         self._steps: dict[int, Row] = {}
+        self._first: dict[str, Row] = {}
+        """The first execution of each agent."""
         self._branches: dict[tuple[int, str], Row] = {}
         theme.changed.connect(self._read_theme)
         self._read_theme()
@@ -111,6 +119,7 @@ class RunRows(QAbstractItemModel):
         self.beginResetModel()
         self._root = Row(None)
         self._steps.clear()
+        self._first.clear()
         self._branches.clear()
         for name in self._run.profiles:
             self._root.rows.append(Row(self._root, waiting=name))
@@ -123,9 +132,13 @@ class RunRows(QAbstractItemModel):
         place = len(self._steps)
         self.beginInsertRows(QModelIndex(), place, place)
         row = Row(self._root, place, step=step)
+        first = self._first.setdefault(step.agent, row)
         self._root.rows.insert(place, row)
         self._steps[number] = row
         self.endInsertRows()
+        if row is not first:
+            first.repeated = row.repeated = True
+            self.dataChanged.emit(self.index_of(first), self.index_of(row))
         for later in range(place + 1, len(self._root.rows)):
             if self._root.rows[later].waiting == step.agent:
                 self.beginRemoveRows(QModelIndex(), later, later)
@@ -291,14 +304,18 @@ def _tokens_text(row: Row) -> str:
         content, estimated = single.content_tokens()
         out = content + single.reasoning_tokens()[0]
         text = tokens_text(out, estimated) if out or not estimated else "–"
-        done = single.statistics
-        if row.step is not None and done is not None and done.in_tokens:
-            return f"{tokens_text(done.in_tokens + done.cached_in_tokens)} → {text}"
-        return text
+        return _in_and_out(single.statistics, text) if single.statistics is not None else text
     total, under_way = _sums(row)
     out = total.out_tokens + total.reasoning_out_tokens
     out += sum(one.content_tokens()[0] + one.reasoning_tokens()[0] for one in under_way)
-    return tokens_text(out, total.estimated or bool(under_way)) if out or total.requests else "–"
+    text = tokens_text(out, total.estimated or bool(under_way)) if out or total.requests else "–"
+    return _in_and_out(total, text)
+
+
+def _in_and_out(used: Statistics, out: str) -> str:
+    """`115 → 27`, or only what came out while the server has not counted what went in."""
+    given = used.in_tokens + used.cached_in_tokens
+    return f"{tokens_text(given)} → {out}" if given else out
 
 
 def _cost_text(row: Row) -> str:

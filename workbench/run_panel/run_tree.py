@@ -19,6 +19,9 @@ from workbench.widgets.row_delegate import paint_selection
 
 SAMPLES = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.COST: "~$0.00888"}
 """The widest figures that must fit."""
+NAME_WIDTH = 160
+"""Design px of a name that figures make room for: tokens go first, then cost."""
+ICON, ICON_GAP, GAP = 14, 8, 6
 KEPT_NAMES = 2000
 MANY_ROWS = 12
 REPAINT_FEW, REPAINT_FULL = 60, 300
@@ -39,6 +42,8 @@ class RunTree(QTreeView):
         self._places: list[tuple[Column, int, int]] = []
         self._chosen: Row | None = None
         self._elided: dict[tuple[str, int, int], str] = {}
+        self._names_width = 0
+        """What the names need, up to their share."""
         self._repaint = QTimer(self)
         self._repaint.setSingleShot(True)
         self._repaint.timeout.connect(self.viewport().update)
@@ -54,13 +59,33 @@ class RunTree(QTreeView):
         header.setSectionResizeMode(Column.STEP, QHeaderView.ResizeMode.Stretch)
         header.setSectionsClickable(False)
         header.setMinimumSectionSize(10)
-        self.rows.rowsInserted.connect(self._expand)
-        theme.changed.connect(self._resize_columns)
-        self._resize_columns()
+        self.rows.rowsInserted.connect(self._rows_added)
+        self.rows.dataChanged.connect(self._names_changed)
+        self.rows.modelReset.connect(self._restyle)
+        theme.changed.connect(self._restyle)
+        self._restyle()
 
-    def _expand(self, parent: QModelIndex) -> None:
-        if parent.isValid() and self.rows.rowCount(parent) <= 2:
-            self.expand(parent)
+    def _rows_added(self, parent: QModelIndex, first: int, last: int) -> None:
+        rows = self.rows.row_of(parent)
+        if parent.isValid():
+            if self.rows.rowCount(parent) <= 2:
+                self.expand(parent)
+            self._make_room([rows])  # it counts its branches now
+        self._make_room(rows.rows[first : last + 1])
+
+    def _names_changed(self, first: QModelIndex, last: QModelIndex) -> None:
+        self._make_room([self.rows.row_of(first), self.rows.row_of(last)])
+
+    def _make_room(self, rows: list[Row]) -> None:
+        """Give the names of these lines their share of the width."""
+        metrics = QFontMetrics(theme.font(13, 600))
+        before = self._names_width
+        for row in rows:
+            wanted = metrics.horizontalAdvance(self.rows.text(row, Column.STEP))
+            beside = self.indentation() * row.depth + theme.px(ICON + ICON_GAP) + theme.px(GAP)
+            self._names_width = max(self._names_width, beside + min(theme.px(NAME_WIDTH), wanted))
+        if self._names_width != before:
+            self._resize_columns()
 
     def choose(self, row: Row) -> None:
         """Make a row the current one without telling it was a person."""
@@ -74,17 +99,25 @@ class RunTree(QTreeView):
         index = self.currentIndex()
         return self.rows.row_of(index) if index.isValid() else None
 
-    def _resize_columns(self) -> None:
-        self._elided.clear()
+    def _restyle(self) -> None:
         self.setIndentation(theme.px(16))
         self.header().setFont(theme.font(11))
         self.header().setFixedHeight(theme.px(26))
+        self._names_width = 0
+        self._resize_columns()
+        rows = list(self.rows.row_of(QModelIndex()).rows)
+        for row in rows:
+            rows.extend(row.rows)
+        self._make_room(rows)
+
+    def _resize_columns(self) -> None:
+        self._elided.clear()
         metrics = QFontMetrics(theme.font(12))
         widths = {}
         for column, sample in SAMPLES.items():
             widths[column] = metrics.horizontalAdvance(sample) + theme.px(10)
             self.setColumnWidth(column, widths[column])
-        free = self.viewport().width() - theme.px(160) - widths[Column.TIME]
+        free = self.viewport().width() - self._names_width - widths[Column.TIME]
         self.setColumnHidden(Column.COST, free < widths[Column.COST])
         self.setColumnHidden(Column.TOKENS, free < widths[Column.COST] + widths[Column.TOKENS])
         self.doItemsLayout()
@@ -120,7 +153,7 @@ class RunTree(QTreeView):
         indent = self.indentation() * row.depth
         if row.rows:
             self.drawBranches(painter, QRect(0, top, indent, height), index)
-        gap = theme.px(6)
+        gap = theme.px(GAP)
         for column, left, width in self._places:
             text = self.rows.text(row, column)
             painter.setFont(self.rows.font(row, column))
@@ -147,11 +180,11 @@ class RunTree(QTreeView):
 
     @staticmethod
     def _paint_icon(painter: QPainter, row: Row, left: int, top: int, height: int) -> int:
-        size = theme.px(14)
+        size = theme.px(ICON)
         icon, token = ("pending", "muted") if row.waiting else state_look(row.state, row.warned)
         place = QRectF(left + theme.px(2), top + (height - size) // 2, size, size)
         paint_state_icon(painter, icon, place, token)
-        return size + theme.px(8)
+        return theme.px(ICON + ICON_GAP)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take the row under the mouse."""
