@@ -9,16 +9,16 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
 import typer
 
-from engine import bundled
-from engine.atomic_file import read_limited
+from engine.cli_input import as_problem, open_flow, pair, read_inputs, usage
 from engine.cli_run import RunOptions, run_flow, show_recorded
 from engine.cli_text import DONE, FAILED, INTERRUPTED, INVALID, NO_SERVER, Terminal, TerminalLog
 from engine.embedded_server import MODEL_HINT, EmbeddedServer, ServerState, ServerStatus
@@ -27,17 +27,14 @@ from engine.errors import (
     ConnectFailed,
     EngineError,
     FlowError,
-    FlowFileError,
     FlowInvalid,
     LocalModelError,
     Problem,
     ProfileError,
     ProfileInvalid,
-    StorageError,
+    RunNotFound,
 )
-from engine.flow.flow_check import check_flow
-from engine.flow.flow_file import SIZE_LIMIT, LoadedFlow, load_flow, read_flow
-from engine.flow.strict_json import decode_text, parse_json
+from engine.flow.flow_check import check_loaded
 from engine.folders import Folders, data_folders
 from engine.number_text import cost_text
 from engine.profile import Category, ModelProfile, Provider
@@ -82,12 +79,21 @@ Texts = list[str] | None
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        Terminal().result(f"Flow Workbench {version('flow-workbench')}")
+        raise typer.Exit
+
+
 @app.callback()
 def common(
     context: typer.Context,
     data_dir: Annotated[Path | None, typer.Option(help="Folder for everything the program writes.")] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Refuse connections that leave this machine.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing on stderr but errors.")] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options of every command."""
     terminal = Terminal(quiet=quiet)
@@ -113,11 +119,11 @@ def run(
     """Run a flow."""
     options: Options = context.obj
     if as_json and events:
-        _usage("--json and --events exclude each other.")
+        usage("--json and --events exclude each other.")
     loaded = open_flow(flow)
     chosen = RunOptions(
-        values=_inputs(inputs or [], inputs_file, {item.key for item in loaded.spec.inputs if item.type == "file"}),
-        mapping=dict(_pair(text, "--map", "M=PROFILE") for text in mapping or []),
+        values=read_inputs(inputs or [], inputs_file, {item.key for item in loaded.spec.inputs if item.type == "file"}),
+        mapping=dict(pair(text, "--map", "M=PROFILE") for text in mapping or []),
         profile=profile,
         stream=sys.stdout.isatty() if stream is None else stream,
         output="json" if as_json else "events" if events else "text",
@@ -137,57 +143,12 @@ def validate(
     problems: list[Problem] = []
     for name in flows:
         try:
-            loaded = open_flow(name)
+            loaded = open_flow(name, tolerant=True)
         except EngineError as error:
-            problems.append(Problem(severity="error", message=f"{error} {error.hint}".strip(), file=name))
+            problems.append(as_problem(error, name))
             continue
-        problems += loaded.problems
-        problems += check_flow(loaded.spec, profiles=store.names(), categories=store.categories(), file=name)
+        problems += check_loaded(loaded, profiles=store.names(), categories=store.categories(), file=name)
     _print_problems(problems, options.terminal, as_json=as_json)
-
-
-def open_flow(name: str) -> LoadedFlow:
-    """A flow by path or by the name of a sample; raises FlowFileError, or FlowError when there is neither."""
-    path = Path(name)
-    if path.is_file() or "/" in name or name.endswith(".json"):
-        return load_flow(path)
-    samples = bundled.names("resources", "flows", suffix=".flow.json")
-    if name in samples:
-        return read_flow(bundled.read_bytes("resources", "flows", f"{name}.flow.json"), name=f"{name}.flow.json")
-    raise FlowError(f'There is no flow file and no sample named "{name}".', hint=f"Samples: {', '.join(samples)}.")
-
-
-def _inputs(pairs: Sequence[str], file: Path | None, paths: Collection[str]) -> dict[str, object]:
-    """Inputs from the options; those in `paths` are read by the flow itself, so `@FILE` gives their path."""
-    values: dict[str, object] = {}
-    if file is not None:
-        try:
-            document = parse_json(decode_text(read_limited(file, SIZE_LIMIT), str(file)), str(file))
-        except (FlowFileError, StorageError) as error:
-            _usage(str(error))
-        if not isinstance(document, dict):
-            _usage(f"{file}: found {type(document).__name__}, expected a JSON object with an entry per input.")
-        values |= document
-    for text in pairs:
-        key, value = _pair(text, "-i", "KEY=VALUE")
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            _usage(f"-i {key}: found bytes that are no text in this terminal's encoding.")
-        if value.startswith("@") and key in paths:
-            value = value[1:]
-        elif value.startswith("@"):
-            try:
-                value = Path(value[1:]).read_text(encoding="utf-8")
-            except (OSError, ValueError) as error:
-                _usage(f"-i {key}: {error}")
-        values[key] = value
-    return values
-
-
-def _pair(text: str, option: str, form: str) -> tuple[str, str]:
-    key, sign, value = text.partition("=")
-    if not sign or not key:
-        _usage(f'{option}: found "{text}", expected {form}.')
-    return key, value
 
 
 # -- profiles ---------------------------------------------------------------------------------------------------------
@@ -355,13 +316,13 @@ def tokens(
     """Count the tokens of a text, and say whether the count is exact or estimated."""
     options: Options = context.obj
     if profile and encoding:
-        _usage("--profile and --encoding exclude each other.")
+        usage("--profile and --encoding exclude each other.")
     if encoding and encoding not in ENCODINGS:
-        _usage(f'--encoding: found "{encoding}", expected one of {", ".join(ENCODINGS)}.')
+        usage(f'--encoding: found "{encoding}", expected one of {", ".join(ENCODINGS)}.')
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        _usage(f"{file}: {error}")
+        usage(f"{file}: {error}")
 
     async def count() -> int:
         async with options.engine() as engine:
@@ -382,10 +343,6 @@ def tokens(
 
 
 # -- help for the commands --------------------------------------------------------------------------------------------
-
-
-def _usage(message: str) -> NoReturn:
-    raise typer.BadParameter(message)
 
 
 def _print_problems(problems: Sequence[Problem], terminal: Terminal, *, as_json: bool) -> NoReturn:
@@ -445,7 +402,7 @@ def status_of(error: EngineError) -> int:
     """The exit status that tells this error apart."""
     if isinstance(error, ConnectFailed | LocalModelError):
         return NO_SERVER
-    return INVALID if isinstance(error, FlowError | ProfileError) else FAILED
+    return INVALID if isinstance(error, FlowError | ProfileError | RunNotFound) else FAILED
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:

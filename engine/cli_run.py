@@ -253,9 +253,8 @@ def progress_line(event: AnyEvent) -> str:
         case PhaseChanged(phase=Phase.LOADING_MODEL):
             return "loading the model"
         case Retrying():
-            return (
-                f"{_place(event)}: {event.reason}; attempt {event.attempt} of {event.attempts} in {event.delay:.1f} s"
-            )
+            tries = f"attempt {event.attempt} of {event.attempts} in {event.delay:.1f} s"
+            return f"{_place(event)}: {event.reason.removesuffix('.')}; {tries}"
         case CompletionFinished():
             return f"{_place(event)}: {_figures(event)}"
         case BranchFailed():

@@ -186,6 +186,10 @@ class StorageError(EngineError):
     """A file or database could not be read or written; `facts["path"]` names it."""
 
 
+class RunNotFound(StorageError):
+    """No recorded run has this id."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One fault of a file under edit, with its place."""

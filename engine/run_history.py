@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from engine.errors import StorageError
+from engine.errors import RunNotFound, StorageError
 from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RunFinished, Statistics, read_event
 from engine.history_rows import FINISH_RUN, STATEMENTS, HistoryRows, Row, RunBegun, finish_run, merge_chunks
 from engine.process_identity import is_alive, own_identity
@@ -187,10 +187,10 @@ class RunHistory:
         return await self._read(lambda connection: _read_rows(connection, limit), [])
 
     async def run(self, run_id: str) -> RecordedRun:
-        """One run. Raises StorageError, also when there is no such run."""
+        """One run. Raises RunNotFound or StorageError."""
         found = await self._read(lambda connection: _read_run(connection, run_id), None)
         if found is None:
-            raise StorageError(
+            raise RunNotFound(
                 f"There is no recorded run {run_id}.", hint="`workbench runs list` shows the recorded runs."
             )
         return found

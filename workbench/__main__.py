@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from engine import cli
+from engine.cli_input import open_flow
 from engine.cli_text import FAILED, INVALID
 from engine.folders import data_folders
 
@@ -40,7 +41,7 @@ def screenshot(
     if not (width.isdecimal() and height.isdecimal() and 640 <= int(width) <= 8000 and 480 <= int(height) <= 8000):
         raise typer.BadParameter(f'--size: found "{size}", expected WIDTHxHEIGHT from 640x480 to 8000x8000.')
     options: cli.Options = context.obj
-    raise typer.Exit(take(cli.open_flow(flow), output, theme, (int(width), int(height)), run, options.folders))
+    raise typer.Exit(take(open_flow(flow), output, theme, (int(width), int(height)), run, options.folders))
 
 
 def main() -> int:

@@ -2,11 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from engine.errors import Problem, ProfileError, ProfileInvalid
 from engine.flow.agent_check import Available, check_agent
 from engine.flow.expressions import PROVIDED
+from engine.flow.flow_file import LoadedFlow
 from engine.flow.flow_inputs import default_values
 from engine.flow.flow_keys import KnownKeys, Use, agent_keys, handler_keys, known_keys, uses
 from engine.flow.flow_links import check_links
@@ -43,6 +44,27 @@ def check_flow(
     check_links(spec, report)
     _check_keys(spec, report)
     return report.problems
+
+
+def check_loaded(
+    loaded: LoadedFlow,
+    *,
+    profiles: Collection[str] | None = None,
+    categories: Collection[str] | None = None,
+    file: str = "",
+) -> list[Problem]:
+    """List the problems of a file that was read tolerantly: first those of its shape, then those `check_flow` finds."""
+    faulty = {problem.path for problem in loaded.problems if problem.severity == "error"}
+    found = check_flow(loaded.spec, profiles=profiles, categories=categories, file=file)
+    # What is said about a value that only stands in for a faulty one is no news.
+    return [*loaded.problems, *(problem for problem in found if faulty.isdisjoint(_places(problem.path)))]
+
+
+def _places(path: str) -> Iterator[str]:
+    """A JSON path and those of all it lies in."""
+    while path:
+        yield path
+        path = path[: max(path.rfind("."), path.rfind("["))] if path != "$" else ""
 
 
 def check_run(spec: FlowSpec, profiles: ProfileStore) -> list[Problem]:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -37,25 +37,28 @@ class LoadedFlow:
 
     spec: FlowSpec
     problems: tuple[Problem, ...] = ()
-    """Warnings about the file itself, unknown fields for instance."""
+    """Warnings about the file itself, unknown fields for instance; errors only after a tolerant reading."""
     read_only: bool = False
     """The file is of a newer version: saving it here would lose what only that version knows."""
     digest: str = ""
     """SHA-256 of the bytes read, to notice that the file was changed by someone else."""
 
 
-def load_flow(path: str | os.PathLike[str]) -> LoadedFlow:
-    """Read a flow file; raises FlowFileError that names file and line or JSON path, what was found and expected."""
+def load_flow(path: str | os.PathLike[str], *, tolerant: bool = False) -> LoadedFlow:
+    """Read a flow file; raises FlowFileError that names file and line or JSON path, what was found and expected.
+
+    `tolerant` is for checks only: values of a wrong shape are errors among the problems, and others stand in for them.
+    """
     name = os.fspath(path)
     try:
         data = read_limited(name, SIZE_LIMIT)
     except StorageError as error:
         raise FlowFileError(error.message, hint=error.hint, facts=error.facts) from error
-    return read_flow(data, name=name)
+    return read_flow(data, name=name, tolerant=tolerant)
 
 
-def read_flow(text: str | bytes, *, name: str = "flow") -> LoadedFlow:
-    """Read a flow from its JSON text; `name` stands for the file in messages."""
+def read_flow(text: str | bytes, *, name: str = "flow", tolerant: bool = False) -> LoadedFlow:
+    """Read a flow from its JSON text as `load_flow` does; `name` stands for the file in messages."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     raw = parse_json(decode_text(data, name), name)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
@@ -70,6 +73,9 @@ def read_flow(text: str | bytes, *, name: str = "flow") -> LoadedFlow:
     fields = {key: value for key, value in raw.items() if key not in ("format", "version")}
     spec = _Reader(name, problems).value(fields, _shape(), "$")
     assert isinstance(spec, FlowSpec)  # noqa: S101 - what _shape describes
+    faults = [problem for problem in problems if problem.severity == "error"]
+    if faults and not tolerant:
+        raise _refusal(name, faults)
     digest = hashlib.sha256(data).hexdigest()
     return LoadedFlow(spec=spec, problems=tuple(problems), read_only=version > VERSION, digest=digest)
 
@@ -106,7 +112,10 @@ def _shape() -> inspect.StructType:
 
 
 class _Reader:
-    """Turns plain JSON values into the structs of flow_spec, by their declared types."""
+    """Turns plain JSON values into the structs of flow_spec, by their declared types.
+
+    A value of another type becomes an error among the problems; something of the declared type stands in for it.
+    """
 
     def __init__(self, name: str, problems: list[Problem]) -> None:
         self.name = name
@@ -135,10 +144,15 @@ class _Reader:
             case inspect.LiteralType(values) if isinstance(value, str) and value in values:
                 return value
             case inspect.FloatType() if type(value) in (int, float):
-                return self.number(value, path)
+                return self.number(value, kind, path)
             case inspect.StrType() | inspect.BoolType() | inspect.IntType() if type(value) is _SCALARS[type(kind)]:
                 return value
-        raise _fault(self.name, path, value, _expected(kind))
+        return self.fault(path, _shown(value), kind)
+
+    def fault(self, path: str, found: str, kind: inspect.Type) -> object:
+        message = f"Found {found}, expected {_expected(kind)}."
+        self.problems.append(Problem(severity="error", message=message, file=self.name, path=path))
+        return _stand_in(kind)
 
     def struct(self, value: dict[str, object], kind: inspect.StructType, path: str) -> object:
         fields = _fields(kind)
@@ -147,10 +161,7 @@ class _Reader:
             if key in value:
                 values[field.name] = self.value(value[key], field.type, _member(path, key))
             elif field.required:
-                raise FlowFileError(
-                    f"{self.name}, {path}: the field {key!r} is missing, expected {_expected(field.type)}.",
-                    facts={"file": self.name, "path": path},
-                )
+                values[field.name] = self.fault(_member(path, key), "nothing", field.type)
         unknown = {key: entry for key, entry in value.items() if key not in fields}
         if unknown:
             values["extra"] = unknown
@@ -164,11 +175,11 @@ class _Reader:
             )
             yield Problem(severity="warning", message=message, file=self.name, path=_member(path, key))
 
-    def number(self, value: object, path: str) -> float:
+    def number(self, value: object, kind: inspect.Type, path: str) -> object:
         try:
             return float(value)  # type: ignore[arg-type]
         except OverflowError:
-            raise _fault(self.name, path, "a very large number", "a number") from None
+            return self.fault(path, "a very large number", kind)
 
 
 def _plain(value: object, kind: inspect.Type) -> object:
@@ -232,6 +243,25 @@ def _not_none(types: tuple[inspect.Type, ...]) -> inspect.Type:
     return next(kind for kind in types if not isinstance(kind, inspect.NoneType))
 
 
+def _stand_in(kind: inspect.Type) -> object:
+    """A value of this type, so that the check can go on: as empty as can be."""
+    match kind:
+        case inspect.UnionType(types):
+            # Not None, which would raise the question why nothing is there; but no choice is better than a wrong one.
+            plain = _not_none(types)
+            return None if isinstance(plain, inspect.LiteralType | inspect.StructType) else _stand_in(plain)
+        case inspect.StructType(cls):
+            required = [field for field in _fields(kind).values() if field.required]
+            return cls(**{field.name: _stand_in(field.type) for field in required})
+        case inspect.TupleType(items):
+            return tuple([_stand_in(item) for item in items])
+        case inspect.EnumType(cls):
+            return next(iter(cls))
+        case inspect.LiteralType(values):
+            return values[0]
+    return _EMPTY[type(kind)]()
+
+
 def _expected(kind: inspect.Type) -> str:
     match kind:
         case inspect.EnumType(cls):
@@ -255,6 +285,16 @@ _EXPECTED: dict[type, str] = {
 }
 
 
+_EMPTY: dict[type, Callable[[], object]] = {
+    inspect.DictType: dict,
+    inspect.VarTupleType: tuple,
+    inspect.StrType: str,
+    inspect.BoolType: bool,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+}
+
+
 def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
@@ -270,6 +310,15 @@ def _fault(name: str, path: str, found: object, expected: str) -> FlowFileError:
     shown = "nothing" if found is None and path in ("$.format", "$.version") else _shown(found)
     message = f"{name}, {path}: found {shown}, expected {expected}."
     return FlowFileError(message, facts={"file": name, "path": path})
+
+
+def _refusal(name: str, faults: Sequence[Problem]) -> FlowFileError:
+    first, more = faults[0], len(faults) - 1
+    message = f"{name}, {first.path}: {first.message[0].lower()}{first.message[1:]}"
+    if more:
+        message += f" (and {more} more)"
+    hint = "`workbench validate` lists all faults." if more else ""
+    return FlowFileError(message, hint=hint, facts={"file": name, "path": first.path})
 
 
 def _newer(name: str, version: int) -> Problem:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from engine import cli
-from engine.events import ChunkReceived, RunFinished, RunStarted, read_event
+from engine.cli_run import progress_line
+from engine.events import ChunkReceived, Retrying, RunFinished, RunStarted, read_event
 from engine.folders import Folders
 from tests.helpers.fake_server import Answer, FakeServer, chat, delta, failure
 from tests.helpers.model_answers import announcement_answers, flow_file, prompt_of, stalled, write_profile
@@ -184,6 +186,12 @@ def test_no_server_has_status_3(workbench: Commands, one_agent: Path) -> None:
     assert "No server answers at 127.0.0.1" in workbench.err
 
 
+def test_a_retry_is_one_sentence() -> None:
+    reason = "No server answers at localhost:5999."
+    retry = Retrying(time=0, run_id="r", agent="Writer", attempt=2, attempts=4, delay=1.0, reason=reason)
+    assert progress_line(retry) == "Writer: No server answers at localhost:5999; attempt 2 of 4 in 1.0 s"
+
+
 def test_offline_refuses_other_machines(workbench: Commands, one_agent: Path) -> None:
     write_profile(Folders(workbench.home), "far", "http://models.example", category="M")
     assert workbench("run", one_agent, "--offline") == 3
@@ -279,6 +287,27 @@ def test_validate_lists_every_problem(workbench: Commands, one_agent: Path, tmp_
     assert any(problem["path"].startswith("$.agents") for problem in problems)
 
 
+def test_validate_goes_on_behind_a_faulty_shape_and_names_the_file_once(workbench: Commands, tmp_path: Path) -> None:
+    agent = {"name": "Writer", "type": "CHAT", "template": "About {{x}}.", "routes": [{"to": "Nobody"}]}
+    path = flow_file(tmp_path / "bad.flow.json", agent)
+    torn = tmp_path / "torn.flow.json"
+    torn.write_text('{"format": \n tru}', "utf-8")
+    assert workbench("validate", path, torn) == 2
+    lines = workbench.out.splitlines()
+    assert [line.count(".flow.json") for line in lines] == [1] * len(lines)
+    assert lines[0].startswith(f'{path}:$.agents[0].type: error: Found "CHAT", expected one of COMPLETION, ')
+    assert any(":$.agents[0].routes[0].to: error: " in line and "Nobody" in line for line in lines)
+    assert any(":$.agents[0].template: " in line and '"x"' in line for line in lines)
+    assert lines[-1] == f"{torn}:2: error: Expecting value, found 'tru}}' (column 2)."
+    assert workbench("run", path) == 2
+    assert f'error: {path}, $.agents[0].type: found "CHAT"' in workbench.err
+
+
+def test_the_version_is_printed(workbench: Commands) -> None:
+    assert workbench("--version") == 0
+    assert workbench.out == f"Flow Workbench {version('flow-workbench')}\n"
+
+
 def test_profiles_are_listed_shown_and_checked_without_their_keys(workbench: Commands) -> None:
     canary = "sk-canary-0123456789abcdef"
     write_profile(Folders(workbench.home), "mine", "http://127.0.0.1:9", category="M", apiKey=canary)
@@ -338,7 +367,7 @@ def test_runs_are_listed_and_shown(workbench: Commands, server: FakeServer) -> N
     assert "Meet KitchenRobot!" in workbench.out
     assert workbench("runs", "show", row["id"], "--json") == 0
     assert json.loads(workbench.out)["row"]["id"] == row["id"]
-    assert workbench("runs", "show", "gone") == 1
+    assert workbench("runs", "show", "gone") == 2
     assert "There is no recorded run gone." in workbench.err
 
 

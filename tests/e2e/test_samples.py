@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine import EmbeddedServer, Engine, ProfileStore, RunHistory, build_flow, flow_text, inputs_context
-from engine.cli import open_flow
+from engine.cli_input import open_flow
 from engine.embedded_server import bundled_model
 from engine.events import AgentStarted, AnyEvent, ChunkReceived, CompletionFinished, PhaseChanged, RunFinished
 from engine.folders import Folders

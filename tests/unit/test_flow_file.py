@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine import bundled
 from engine.errors import FlowFileError, FlowInvalid, StorageError
 from engine.flow.flow_build import build_flow
-from engine.flow.flow_check import check_flow
+from engine.flow.flow_check import check_flow, check_loaded
 from engine.flow.flow_file import LoadedFlow, flow_text, load_flow, read_flow, save_flow
 from engine.flow.flow_spec import (
     AgentSpec,
@@ -148,11 +148,11 @@ def test_a_newer_version_opens_read_only() -> None:
         ("{}", 'x.flow.json, $.format: found nothing, expected "workbench.flow"'),
         ('{"format": "other"}', '$.format: found "other", expected "workbench.flow"'),
         ('{"format": "workbench.flow", "version": true}', "$.version: found true, expected a version number"),
-        ('{"format": "workbench.flow", "version": 1}', "x.flow.json, $: the field 'name' is missing, expected a text."),
+        ('{"format": "workbench.flow", "version": 1}', "x.flow.json, $.name: found nothing, expected a text."),
         (HEAD + ', "start": 3}', "x.flow.json, $.start: found 3, expected a text."),
         (HEAD + ', "outputs": "a"}', '$.outputs: found "a", expected a list.'),
         (HEAD + ', "limits": {"max_steps": 1.5}}', "$.limits.max_steps: found 1.5, expected a whole number."),
-        (HEAD + ', "agents": [{}]}', "$.agents[0]: the field 'name' is missing"),
+        (HEAD + ', "agents": [{}]}', "$.agents[0].name: found nothing, expected a text."),
         (HEAD + ', "agents": [3]}', "$.agents[0]: found 3, expected an object."),
         (
             HEAD + ', "agents": [{"name": "a", "type": "CHAT"}]}',
@@ -171,6 +171,53 @@ def test_a_newer_version_opens_read_only() -> None:
 )
 def test_a_fault_has_its_place(text: str, expected: str) -> None:
     assert expected in fault(text)
+
+
+SHAPELESS = """{"format": "workbench.flow", "version": 1, "outputs": "a", "limits": {"max_steps": "x", "max_cost": -1},
+"agents": [
+  {"name": "A", "type": "CHAT", "template": "{{x}}", "state": 3, "model": {"category": 7}, "routes": [{"to": "Gone"}]},
+  {"type": "COMPLETION", "merge": {}, "with": [], "timeout": 1%s, "few_shot": [{"user": 1}]},
+  5],
+"editor": {"positions": {"A": [1]}}}""" % ("0" * 400)
+
+
+def test_all_faults_of_the_shape_are_found_when_asked_for() -> None:
+    loaded = read_flow(SHAPELESS, name="x.flow.json", tolerant=True)
+    assert {(problem.severity, problem.file) for problem in loaded.problems} == {("error", "x.flow.json")}
+    assert [problem.path for problem in loaded.problems] == [
+        "$.name",
+        "$.outputs",
+        "$.limits.max_steps",
+        "$.agents[0].type",
+        "$.agents[0].state",
+        "$.agents[0].model.category",
+        "$.agents[1].name",
+        "$.agents[1].with",
+        "$.agents[1].few_shot[0].user",
+        "$.agents[1].few_shot[0].assistant",
+        "$.agents[1].merge.type",
+        "$.agents[1].timeout",
+        "$.agents[2]",
+        "$.editor.positions.A",
+    ]
+    assert loaded.problems[0].message == "Found nothing, expected a text."
+    assert loaded.problems[4].message == "Found 3, expected one of bypass, mute."
+    with pytest.raises(FlowFileError) as caught:
+        read_flow(SHAPELESS, name="x.flow.json")
+    assert str(caught.value) == "x.flow.json, $.name: found nothing, expected a text. (and 13 more)"
+    assert "workbench validate" in caught.value.hint
+
+
+def test_a_faulty_shape_does_not_hide_the_other_problems_and_makes_none_of_its_own() -> None:
+    loaded = read_flow(SHAPELESS, name="x.flow.json", tolerant=True)
+    found = check_loaded(loaded, file="x.flow.json", categories=["M"], profiles=[])
+    assert found[: len(loaded.problems)] == list(loaded.problems)
+    rest = {problem.path: problem.message for problem in found[len(loaded.problems) :]}
+    assert "Gone" in rest["$.agents[0].routes[0].to"]
+    assert '"x"' in rest["$.agents[0].template"]
+    assert "at least 0" in rest["$.limits.max_cost"]
+    assert not [path for path in rest if path.startswith(("$.agents[2]", "$.agents[0].model", "$.agents[1].name"))]
+    assert "$.agents[0]" not in rest
 
 
 def test_only_utf8_is_read() -> None:
@@ -354,9 +401,11 @@ def check_mutations(count: int) -> None:
                     data[place:place] = data[start : start + chance.randrange(200)]
         before = time.thread_time()
         with contextlib.suppress(FlowFileError):
+            loaded = read_flow(bytes(data), tolerant=True)
+            check_loaded(loaded)
             spec = read_flow(bytes(data)).spec
             flow_text(spec)
-            check_flow(spec)
+            assert all(problem.severity == "warning" for problem in loaded.problems)
         slowest = max(slowest, time.thread_time() - before)
     assert slowest < 2
 
