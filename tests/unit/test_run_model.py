@@ -269,6 +269,18 @@ def test_an_agent_takes_the_wall_time_of_its_executions() -> None:
     assert model.statistics().effective_seconds == 10.0
 
 
+def test_an_estimate_stays_one_in_the_sums_of_a_free_run() -> None:
+    """What the run itself sums up tells by its cost only whether a count was estimated."""
+    script = Script()
+    used = statistics(102, 0, 60, cost="0", provenance=CostProvenance.FREE, estimated=True)
+    model = folded([script.run(), script.begin("Packer", 0), *script.ask(0.1), script.answer(2, "x", statistics=used)])
+    total = msgspec.structs.replace(used, estimated=False, effective_seconds=3.0)
+    model.apply(RunFinished(time=START + 3, run_id=RUN, status="finished", statistics=total, agents={"Packer": total}))
+    assert model.statistics().estimated
+    assert model.statistics().effective_seconds == 3.0
+    assert model.agent_statistics()["Packer"].estimated
+
+
 def test_the_end_brings_the_final_totals() -> None:
     script = Script()
     model = folded(list(simple_run(script)))

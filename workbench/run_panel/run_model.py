@@ -129,23 +129,21 @@ class RunModel(QObject):
         for step in self.steps.values():
             agents.setdefault(step.agent, Totals()).add(step.totals.statistics())
             spans.setdefault(step.agent, []).append((step.started, step.started + step.seconds(now)))
-        final = self._agents or {agent: totals.statistics() for agent, totals in agents.items()}
-        return {
-            agent: msgspec.structs.replace(done, effective_seconds=_wall_seconds(spans[agent]))
-            if agent in spans
-            else done
-            for agent, done in final.items()
-        }
+        known = {agent: totals.statistics(_wall_seconds(spans[agent])) for agent, totals in agents.items()}
+        return {agent: _completed(done, known.get(agent)) for agent, done in (self._agents or known).items()}
 
     def statistics(self) -> Statistics:
         """Totals of the run, so far or final."""
-        if self._statistics is not None:
-            return self._statistics
         wall = self.now() - self.started if self.started is not None else 0.0
         totals = Totals()
         for step in self.steps.values():
             totals.add(step.totals.statistics())
-        return totals.statistics(wall)
+        known = totals.statistics(wall)
+        if self._statistics is None:
+            return known
+        if self._statistics.effective_seconds:
+            known = msgspec.structs.replace(known, effective_seconds=self._statistics.effective_seconds)
+        return _completed(self._statistics, known)
 
     def take_fresh(self) -> set[tuple[int, str]]:
         """Branches that got text since the last call."""
@@ -385,6 +383,15 @@ class RunModel(QObject):
         attempt.ended = attempt.ended or moment
         if attempt.spans and attempt.spans[-1].end is None:
             attempt.spans[-1].end = moment
+
+
+def _completed(final: Statistics, known: Statistics | None) -> Statistics:
+    """The final figures with what only the single calls tell: wall time, and whether a count was estimated."""
+    if known is None:
+        return final
+    return msgspec.structs.replace(
+        final, effective_seconds=known.effective_seconds, estimated=final.estimated or known.estimated
+    )
 
 
 def _wall_seconds(spans: list[tuple[float, float]]) -> float:

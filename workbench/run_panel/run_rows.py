@@ -315,7 +315,7 @@ def _tokens_text(row: Row) -> str:
 def _in_and_out(used: Statistics, out: str) -> str:
     """`115 → 27`, or only what came out while the server has not counted what went in."""
     given = used.in_tokens + used.cached_in_tokens
-    return f"{tokens_text(given)} → {out}" if given else out
+    return f"{tokens_text(given, used.estimated)} → {out}" if given else out
 
 
 def _cost_text(row: Row) -> str:
