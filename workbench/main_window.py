@@ -1,15 +1,15 @@
 """The frame: menus, tool bar, rail, document tabs, docks and status bar. It decides nothing."""
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QCloseEvent, QKeySequence
 from PySide6.QtWidgets import (
     QDockWidget,
-    QGridLayout,
+    QFrame,
     QHBoxLayout,
     QLabel,
     QMainWindow,
     QMenu,
-    QPushButton,
+    QScrollArea,
     QSizePolicy,
     QStackedWidget,
     QTabBar,
@@ -23,14 +23,20 @@ from PySide6.QtWidgets import (
 from workbench.actions import Actions
 from workbench.explorer import Explorer
 from workbench.log_dock import LogView, QtLogHandler
+from workbench.menu_row import MenuRow
 from workbench.problems_dock import ProblemsView
 from workbench.status_line import StatusLine
 from workbench.theme import theme
 from workbench.widgets.banner_stack import BannerStack
+from workbench.widgets.elided import ElidedLabel, ElidedPushButton
 from workbench.widgets.empty_place import EmptyPlace
 
 WIDE = 1400
 """From this width the Explorer starts open and the docks have their full size."""
+
+
+LEAST_HEIGHT = 60
+"""Pixels that the documents and the content of each dock keep, at any text zoom."""
 
 
 class DockTitle(QWidget):
@@ -77,6 +83,9 @@ class MainWindow(QMainWindow):
         self.setObjectName("main_window")
         self.setDockNestingEnabled(True)
         self._may_close = False
+        self._zoom = theme.zoom
+        self._widths: dict[QDockWidget, float] = {}
+        """Width of a side dock at 100 %, as designed or as the person chose it."""
         self._run_button: QToolButton | None = None
         self.actions_by_id = Actions(self)
         self.menus: dict[str, QMenu] = self.actions_by_id.fill(self.menuBar())
@@ -105,10 +114,10 @@ class MainWindow(QMainWindow):
 
     # -- building ---------------------------------------------------------------------------------------------------
 
-    def _build_palette_field(self) -> QPushButton:
+    def _build_palette_field(self) -> ElidedPushButton:
         action = self.actions_by_id["palette"]
         shortcut = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-        button = QPushButton(f"{self.tr('Search actions, flows, agents, runs')}     {shortcut}", self)
+        button = ElidedPushButton(f"{self.tr('Search actions, flows, agents, runs')}     {shortcut}", self)
         button.setAccessibleName(self.tr("Command palette"))
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         button.clicked.connect(action.trigger)
@@ -116,19 +125,9 @@ class MainWindow(QMainWindow):
 
     def _build_menu_row(self) -> None:
         """The menus at the left, the palette field in the middle of the same row."""
-        row = QWidget(self)
-        row.setObjectName("menu_row")
         bar = self.menuBar()
-        if bar.isNativeMenuBar():
-            return
-        layout = QGridLayout(row)
-        layout.setContentsMargins(0, 0, theme.px(8), 0)
-        layout.addWidget(bar, 0, 0, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        layout.addWidget(self._palette_field, 0, 1)
-        # Equal sides keep the field in the middle, as long as the menus leave it there.
-        layout.setColumnStretch(0, 1)
-        layout.setColumnStretch(2, 1)
-        self.setMenuWidget(row)
+        if not bar.isNativeMenuBar():
+            self.setMenuWidget(MenuRow(bar, self._palette_field, self))
 
     def _build_main_bar(self) -> QToolBar:
         bar = QToolBar(self.tr("Main"), self)
@@ -151,7 +150,7 @@ class MainWindow(QMainWindow):
         space = QWidget(bar)
         space.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         bar.addWidget(space)
-        self.run_hint = QLabel(bar)
+        self.run_hint = ElidedLabel(bar)
         self.run_hint.setProperty("role", "secondary")
         self.run_hint.setAccessibleName(self.tr("What a run would do"))
         bar.addWidget(self.run_hint)
@@ -183,6 +182,7 @@ class MainWindow(QMainWindow):
         layout.setSpacing(0)
         layout.addWidget(self.banners)
         layout.addWidget(self.welcome)
+        self.welcome.setMinimumSize(2 * LEAST_HEIGHT, LEAST_HEIGHT)
         self.setCentralWidget(center)
 
     def _build_rail(self) -> QToolBar:
@@ -201,7 +201,7 @@ class MainWindow(QMainWindow):
         )
         self._add_dock("explorer", self.tr("Explorer"), self.explorer, left, "folder")
         self._add_dock("inspector", self.tr("Inspector"), self.inspectors, right, "sliders")
-        self._add_dock("run", self.tr("Run"), self.run_panels, bottom, "run")
+        self._add_dock("run", self.tr("Run"), _scrolling(self.run_panels, self), bottom, "run")
         self._add_dock("problems", self.tr("Problems"), self.problems, bottom, "warning")
         self._add_dock("log", self.tr("Log"), LogView(log, self), bottom, "history")
 
@@ -209,6 +209,8 @@ class MainWindow(QMainWindow):
         """Put a widget into a dock with a toggle on the rail and in the View menu."""
         dock = QDockWidget(title, self)
         dock.setObjectName(f"dock_{name}")
+        # A dock may get lower than its content would like: no content makes the window grow.
+        widget.setMinimumHeight(LEAST_HEIGHT)
         dock.setWidget(widget)
         if area is not Qt.DockWidgetArea.BottomDockWidgetArea:
             dock.setTitleBarWidget(DockTitle(dock))
@@ -241,10 +243,26 @@ class MainWindow(QMainWindow):
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.docks["inspector"])
         wide = self.width() >= theme.px(WIDE)
         self.docks["explorer"].setVisible(wide)
-        side = [self.docks["explorer"], self.docks["inspector"]]
-        self.resizeDocks(side, [theme.px(226), theme.px(308 if wide else 280)], Qt.Orientation.Horizontal)
+        self._widths = {self.docks["explorer"]: 226.0, self.docks["inspector"]: 308.0 if wide else 280.0}
+        self._set_sides(list(self._widths))
         self.resizeDocks([bottom[0]], [theme.px(372 if wide else 312)], Qt.Orientation.Vertical)
         self._name_dock_tabs()
+
+    def _scale_sides(self) -> None:
+        """Give the docks beside the documents the width they had, at the present text zoom."""
+        before, self._zoom = self._zoom, theme.zoom
+        if before == theme.zoom or not self.isVisible():
+            return
+        docks = [self.docks[name] for name in ("explorer", "inspector") if self.docks[name].isVisible()]
+        docks = [dock for dock in docks if not dock.isFloating()]
+        for dock in docks:
+            self._widths.setdefault(dock, dock.width() / before)
+        # The contents have their new sizes only after the layouts did their work.
+        QTimer.singleShot(0, self, lambda: self._set_sides(docks))
+
+    def _set_sides(self, docks: list[QDockWidget]) -> None:
+        most = self.width() // 3
+        self.resizeDocks(docks, [min(most, theme.px(self._widths[dock])) for dock in docks], Qt.Orientation.Horizontal)
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
@@ -329,6 +347,13 @@ class MainWindow(QMainWindow):
             self.run_hovered.emit(event.type() == QEvent.Type.Enter)
         return super().eventFilter(watched, event)
 
+    def event(self, event: QEvent) -> bool:
+        """Remember how wide the person dragged the docks."""
+        done = super().event(event)
+        if event.type() is QEvent.Type.MouseButtonRelease:
+            self._widths.clear()
+        return done
+
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask the owner first."""
         if self._may_close:
@@ -344,7 +369,6 @@ class MainWindow(QMainWindow):
         run, stop = self.actions_by_id["run"], self.actions_by_id["stop"]
         run.setIcon(theme.icon("run", 16, "on.fill", checked=None))
         stop.setIcon(theme.icon("stop", 16, "err", checked=None))
-        self._palette_field.setMinimumWidth(theme.px(310))
         self._palette_field.setIcon(theme.icon("search", 14))
         self._palette_field.setIconSize(QSize(theme.px(14), theme.px(14)))
         for dock in self.docks.values():
@@ -353,3 +377,16 @@ class MainWindow(QMainWindow):
         for index in range(self.tabs.count()):
             self.tabs.setTabIcon(index, theme.icon(str(self.tabs.tabBar().tabData(index)), 16))
             self._name_close_button(index, self.tabs.tabText(index))
+        self._scale_sides()
+
+
+def _scrolling(widget: QWidget, parent: QWidget) -> QScrollArea:
+    """The widget in an area that scrolls where it does not fit."""
+    area = QScrollArea(parent)
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setWidget(widget)
+    for part in (widget, area.viewport()):  # the dock's own background
+        part.setAutoFillBackground(False)
+    return area

@@ -1,10 +1,14 @@
 """The status bar: state and progress of the run, speed, cost, embedded server, offline lock."""
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QProgressBar, QStatusBar, QWidget
 
 from workbench.theme import theme
+from workbench.widgets.elided import ElidedLabel, ElidedToolButton
 from workbench.widgets.icon_label import IconText
+
+MOST_PROGRESS = 144
+"""Pixels the progress bar is wide at most."""
 
 
 class StatusLine(QStatusBar):
@@ -22,15 +26,15 @@ class StatusLine(QStatusBar):
         self.progress = QProgressBar(self)
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName(self.tr("Progress of the run"))
-        self.clock = QLabel(self)
+        self.clock = ElidedLabel(self)
         self.rate = IconText(self.tr("Speed"), self)
         self.cost = IconText(self.tr("Cost of the run"), self)
-        self.today = QLabel(self)
-        self.server = QToolButton(self)
+        self.today = ElidedLabel(self)
+        self.server = ElidedToolButton(self)
         self.server.setAccessibleName(self.tr("Embedded model"))
         self.server.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.server.clicked.connect(self.server_clicked)
-        self.offline = QToolButton(self)
+        self.offline = ElidedToolButton(self)
         self.offline.setAccessibleName(self.tr("Offline lock"))
         self.offline.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.offline.clicked.connect(self.offline_clicked)
@@ -95,7 +99,7 @@ class StatusLine(QStatusBar):
 
     def _restyle(self) -> None:
         self.setFixedHeight(theme.px(27))
-        self.progress.setFixedSize(theme.px(96), theme.px(4))
+        self.progress.setFixedSize(min(theme.px(96), MOST_PROGRESS), theme.px(4))
         for button in (self.server, self.offline):
             button.setFont(theme.font(12))
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)

@@ -4,6 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from workbench.theme import theme
+from workbench.widgets.elided import ElidedLabel
 
 
 class Head(QWidget):
@@ -11,7 +12,8 @@ class Head(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._icon, self._title, self._line, self._badge = (QLabel(self) for _ in range(4))
+        self._icon, self._line, self._badge = (QLabel(self) for _ in range(3))
+        self._title = ElidedLabel(self)
         self._line.setProperty("role", "muted")
         self._line.setWordWrap(True)
         self._shown = ("flow", "")

@@ -9,6 +9,9 @@ from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_form import FlowForm
 from workbench.theme import theme
 
+MOST_WIDTH = 400
+"""Pixels that the inspector asks of the window at most, whatever its fields need."""
+
 
 class Inspector(QStackedWidget):
     """Shows the form that fits the selection."""
@@ -29,7 +32,6 @@ class Inspector(QStackedWidget):
             scroll = QScrollArea(self)
             scroll.setWidgetResizable(True)
             scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-            scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
             scroll.setWidget(form)
             self.addWidget(scroll)
             self._scrolls.append((scroll, form))
@@ -42,11 +44,11 @@ class Inspector(QStackedWidget):
         self._show(editor.selected())
 
     def _fit(self) -> None:
-        """Be as wide as the fields need: nothing scrolls sideways."""
+        """Be as wide as the fields need, so that nothing scrolls sideways unless text is very large."""
         for scroll, form in self._scrolls:
             form.ensurePolished()
             needed = form.minimumSizeHint().width() + scroll.verticalScrollBar().sizeHint().width()
-            scroll.setMinimumWidth(min(needed, theme.px(360)))
+            scroll.setMinimumWidth(min(needed, MOST_WIDTH))
 
     def edit_prompt(self) -> None:
         """Put the cursor into the selected agent's prompt."""

@@ -14,13 +14,15 @@ class EmptyPlace(QWidget):
         super().__init__(parent)
         self._title, self._text = QLabel(title, self), QLabel(text, self)
         self._text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._text.setWordWrap(True)
         self._icons: list[tuple[QPushButton, str, str]] = []
         self._buttons = QHBoxLayout()
         layout = QVBoxLayout(self)
         layout.setSpacing(theme.px(8))
         layout.addStretch(1)
-        for widget in (IconLabel(icon, "muted", 32, self), self._title, self._text):
+        for widget in (IconLabel(icon, "muted", 32, self), self._title):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
+        layout.addWidget(self._text)
         layout.addLayout(self._buttons)
         layout.setAlignment(self._buttons, Qt.AlignmentFlag.AlignHCenter)
         layout.addStretch(1)

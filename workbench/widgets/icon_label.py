@@ -4,9 +4,10 @@ import time
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from workbench.theme import theme
+from workbench.widgets.elided import ElidedLabel
 
 
 def paint_state_icon(painter: QPainter, icon: str, rect: QRectF, color: str) -> None:
@@ -58,7 +59,7 @@ class IconText(QWidget):
         super().__init__(parent)
         self.setAccessibleName(name)
         self._icon = IconLabel("", "text2", 14, self)
-        self._text = QLabel(self)
+        self._text = ElidedLabel(self)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.px(6))

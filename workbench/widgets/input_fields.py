@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from engine.flow.context import text_of
 from engine.flow.flow_spec import InputSpec
 from workbench.theme import theme
+from workbench.widgets.elided import ElidedLabel
 
 TALL = ("text", "list", "json")
 """Types that take several lines."""
@@ -108,7 +109,7 @@ class InputFields(QWidget):
         self._specs = tuple(specs)
         self._fields = {}
         for spec in specs:
-            label = QLabel(f"{spec.key} *" if spec.required else spec.key, self)
+            label = ElidedLabel(f"{spec.key} *" if spec.required else spec.key, self)
             label.setFont(theme.font(12, 500))
             label.setToolTip(spec.help)
             field = self._make(spec)

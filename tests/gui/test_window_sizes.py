@@ -1,0 +1,93 @@
+"""The window at any text zoom: it never grows by itself, and nothing in it is cut."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QScrollArea
+
+from tests.helpers.model_answers import flow_file
+from tests.helpers.qt_loop import run_qt
+from tests.helpers.window import Workbench, opened
+from workbench.theme import theme
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+LONG = "My Flow äöü 日本 with a very long name that does not fit into any inspector of any width"
+
+
+def long_named(folder: Path) -> Path:
+    inputs = [{"key": "a_key_that_is_also_much_longer_than_anybody_expects_it_to_be", "type": "text"}]
+    agent = {"name": "AnAgentWithAVeryLongNameThatDoesNotFitAnywhere", "template": "x"}
+    return flow_file(folder / "long.flow.json", agent, name=LONG, inputs=inputs)
+
+
+async def zoomed(bench: Workbench, zoom: float) -> None:
+    theme.set_zoom(zoom)
+    for _ in range(3):
+        await bench.settle()
+
+
+def inspector_fits(bench: Workbench) -> bool:
+    scroll = bench.tab.inspector.currentWidget()
+    assert isinstance(scroll, QScrollArea)
+    return scroll.widget().width() <= scroll.viewport().width()
+
+
+@pytest.mark.parametrize("zoom", [1.0, 1.5, 2.0, 2.5])
+def test_the_window_fits_a_small_screen_at_any_zoom(zoom: float, tmp_path: Path) -> None:
+    path = long_named(tmp_path)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path], size=(1280, 776)) as bench:
+            bench.trigger("reset_layout")
+            for name in bench.window.docks:
+                bench.window.show_dock(name)
+            bench.window.status.show_running("AnAgentWithALongName 3/10", 1, 4, "00:12", "~120 tok/s")
+            for names in ((), (bench.tab.document.spec.agents[0].name,)):
+                bench.tab.editor.select(names)
+                await zoomed(bench, zoom)
+                least = bench.window.minimumSizeHint()
+                assert (least.width() <= 900, least.height() <= 600) == (True, True), least
+                assert (bench.window.width(), bench.window.height()) == (1280, 776)
+                if zoom <= 1.5:
+                    await bench.until(lambda: inspector_fits(bench))
+                bench.window.resize(900, 600)
+                await bench.settle()
+                await bench.until(lambda: (bench.window.width(), bench.window.height()) == (900, 600))
+                bench.window.resize(1280, 776)
+
+    try:
+        run_qt(story(), 60)
+    finally:
+        theme.set_zoom(1.0)
+
+
+def test_the_docks_have_their_width_again_after_a_large_zoom(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, size=(1280, 776)) as bench:
+            before = bench.window.docks["inspector"].width()
+            for zoom in (1.5, 2.0, 2.5, 2.0, 1.0):
+                await zoomed(bench, zoom)
+            await bench.until(lambda: abs(bench.window.docks["inspector"].width() - before) <= 4)
+            assert (bench.window.width(), bench.window.height()) == (1280, 776)
+
+    try:
+        run_qt(story(), 60)
+    finally:
+        theme.set_zoom(1.0)
+
+
+@pytest.mark.parametrize("zoom", [1.0, 1.5])
+def test_the_line_below_the_menus_runs_through(zoom: float, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, size=(1280, 776)) as bench:
+            await zoomed(bench, zoom)
+            row = bench.window.menuWidget()
+            picture = row.grab().toImage()
+            line = {picture.pixelColor(x, row.height() - 1).name() for x in range(row.width())}
+            assert line == {theme.color("line").name()}
+
+    try:
+        run_qt(story(), 60)
+    finally:
+        theme.set_zoom(1.0)
