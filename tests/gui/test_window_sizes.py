@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QScrollArea
+from PySide6.QtWidgets import QScrollArea, QWidget
 
 from tests.helpers.model_answers import flow_file
 from tests.helpers.qt_loop import run_qt
@@ -25,6 +25,12 @@ async def zoomed(bench: Workbench, zoom: float) -> None:
     theme.set_zoom(zoom)
     for _ in range(3):
         await bench.settle()
+
+
+def bottom_line(widget: QWidget) -> set[str]:
+    """The colours of the last row of pixels."""
+    picture = widget.grab().toImage()
+    return {picture.pixelColor(x, picture.height() - 1).name() for x in range(picture.width())}
 
 
 def inspector_fits(bench: Workbench) -> bool:
@@ -82,10 +88,7 @@ def test_the_line_below_the_menus_runs_through(zoom: float, tmp_path: Path) -> N
     async def story() -> None:
         async with opened(tmp_path, size=(1280, 776)) as bench:
             await zoomed(bench, zoom)
-            row = bench.window.menuWidget()
-            picture = row.grab().toImage()
-            line = {picture.pixelColor(x, row.height() - 1).name() for x in range(row.width())}
-            assert line == {theme.color("line").name()}
+            await bench.until(lambda: bottom_line(bench.window.menuWidget()) == {theme.color("line").name()})
 
     try:
         run_qt(story(), 60)

@@ -1,6 +1,6 @@
 """The inspector: the form of the selected agent, or of the flow when nothing is selected; every edit is undoable."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QScrollArea, QStackedWidget, QWidget
 
 from engine import Engine
@@ -35,6 +35,7 @@ class Inspector(QStackedWidget):
             scroll.setWidget(form)
             self.addWidget(scroll)
             self._scrolls.append((scroll, form))
+            form.installEventFilter(self)
         self.addWidget(self._several)
         self.flow_form.fields.values_changed.connect(lambda: self.inputs_changed.emit(self.flow_form.fields.texts()))
         editor.selection_changed.connect(self._show)
@@ -50,10 +51,18 @@ class Inspector(QStackedWidget):
             needed = form.minimumSizeHint().width() + scroll.verticalScrollBar().sizeHint().width()
             scroll.setMinimumWidth(min(needed, MOST_WIDTH))
 
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Follow fields that came, went or changed."""
+        done = super().eventFilter(watched, event)
+        if event.type() is QEvent.Type.LayoutRequest:
+            QTimer.singleShot(0, self, self._fit)
+        return done
+
     def edit_prompt(self) -> None:
         """Put the cursor into the selected agent's prompt."""
         if self.currentIndex() == 1:
             self.agent_form.template.setFocus()
+            self._scrolls[1][0].ensureWidgetVisible(self.agent_form.template)
 
     def _show(self, names: tuple[str, ...]) -> None:
         if len(names) == 1:
