@@ -156,14 +156,14 @@ class Theme(QObject):
         scheme = QGuiApplication.styleHints().colorScheme()
         self._dark = self._preference == DARK or (self._preference == SYSTEM and scheme != Qt.ColorScheme.Light)
         application = QApplication.instance()
-        if isinstance(application, QApplication):
+        sheet = self._stylesheet()
+        if isinstance(application, QApplication) and application.styleSheet() != sheet:
             # One stylesheet after another has Qt polish a widget once for each of its parents, seconds in a full
             # window; from none to one it does it once.
             application.setStyleSheet("")
-        QApplication.setPalette(self._palette())
-        QApplication.setFont(self.font(13))
-        if isinstance(application, QApplication):
-            application.setStyleSheet(self._stylesheet())
+            application.setPalette(self._palette())
+            application.setFont(self.font(13))
+            application.setStyleSheet(sheet)
         self.changed.emit()
 
     # -- asking -----------------------------------------------------------------------------------------------------
@@ -362,12 +362,16 @@ def font_at(size: float, weight: int, *, mono: bool) -> QFont:
     return font
 
 
+@lru_cache(maxsize=256)
+def _drawing(name: str) -> str:
+    return read_text("resources", "icons", f"{name}.svg")
+
+
 @lru_cache(maxsize=512)
 def _renderer(name: str, pixels: int, color: str) -> QSvgRenderer:
     """An icon's drawing with the stroke that keeps its weight at this size (visual-design: optical weight)."""
     stroke = min(2.3, max(1.5, 1.3 * 24 / pixels))
-    svg = read_text("resources", "icons", f"{name}.svg")
-    svg = svg.replace("currentColor", color).replace('stroke-width="1.5"', f'stroke-width="{stroke:.2f}"')
+    svg = _drawing(name).replace("currentColor", color).replace('stroke-width="1.5"', f'stroke-width="{stroke:.2f}"')
     return QSvgRenderer(QByteArray(svg.encode()))
 
 
