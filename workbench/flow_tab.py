@@ -9,6 +9,7 @@ from engine import Engine, EngineError, build_flow, flow_text, inputs_context
 from engine.errors import FlowInvalid, Problem
 from engine.events import AnyEvent, RunFinished
 from engine.flow.flow_check import check_run
+from engine.flow.flow_links import reachable_agents
 from workbench.charts.live_chart import LiveChart
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_document import FlowDocument
@@ -48,6 +49,7 @@ class FlowTab(QObject):
         self._check_timer.setInterval(150)
         self._check_timer.timeout.connect(self.check)
         document.spec_changed.connect(lambda _before, _after: self._check_timer.start())
+        self.inspector.agent_form.faults_changed.connect(self._check_timer.start)
         self.runs.event_received.connect(self._event)
         self.runs.running_changed.connect(self._running)
         self.runs.stopping.connect(self.panel.stopping)
@@ -68,7 +70,7 @@ class FlowTab(QObject):
 
     def check(self) -> tuple[Problem, ...]:
         """Find what is wrong with the flow as it is now."""
-        problems = tuple(check_run(self.document.spec, self._engine.profiles))
+        problems = (*self.inspector.invalid_fields(), *check_run(self.document.spec, self._engine.profiles))
         self.document.set_problems(problems)
         self.editor.show_problems(problems)
         return problems
@@ -77,6 +79,7 @@ class FlowTab(QObject):
         """Start a run with these inputs; problems and unusable inputs go to `failed`."""
         if self.is_running:
             return
+        self.inspector.finish_editing()
         errors = [problem for problem in self.check() if problem.severity == "error"]
         if errors:
             self.failed.emit(FlowInvalid(self._cannot_run(errors), problems=errors))
@@ -88,7 +91,7 @@ class FlowTab(QObject):
         except EngineError as error:
             self.failed.emit(error)
             return
-        self.progress = RunProgress()
+        self.progress = RunProgress(len(reachable_agents(spec)))
         self.run_started_at = time.time()
         self.editor.clear_run()
         self.panel.start(self.document.title)
@@ -124,7 +127,7 @@ class FlowTab(QObject):
 
     def show_run(self, title: str, events: Sequence[AnyEvent]) -> None:
         """Show a recorded run as it looked."""
-        self.progress = RunProgress()
+        self.progress = RunProgress(len(reachable_agents(self.document.spec)))
         self.run_started_at = events[0].time if events else time.time()
         self.editor.clear_run()
         for event in events:

@@ -128,13 +128,14 @@ def test_a_name_that_cannot_be_is_refused_beside_the_field(typed: str, words: st
     async def story(bench: Workbench, form: AgentForm) -> None:
         bench.type_text(form.name, typed)
         QTest.keyClick(form.name, Qt.Key.Key_Return)
-        assert words in form._error.text()
-        assert form._error.isVisible()
-        assert form.name.text() == "Writer"
+        assert words in form.name.fault
+        assert form.name.note.isVisible()
+        assert form.name.text() == typed
+        assert form.name.property("invalid") == "true"
         assert not bench.tab.document.is_modified
         bench.type_text(form.name, "Author")
         QTest.keyClick(form.name, Qt.Key.Key_Tab)
-        assert not form._error.isVisible()
+        assert not form.name.note.isVisible()
         assert bench.tab.document.spec.start == "Author"
 
     in_window(tmp_path, story)
@@ -152,13 +153,13 @@ def test_a_temperature_is_set_kept_when_wrong_and_taken_back_when_empty(tmp_path
         bench.type_text(form.temperature, "hot")
         QTest.keyClick(form.temperature, Qt.Key.Key_Tab)
         assert overrides() == {"temperature": 0.7}
-        assert form._error.text() == "Temperature: found “hot”, expected a number from 0 to 2."
-        assert form._error.isVisible()
+        assert form.temperature.fault == "Temperature: found “hot”, expected a number from 0 to 2."
+        assert form.temperature.note.isVisible()
         assert form.temperature.property("invalid") == "true"
         bench.type_text(form.temperature, "1,5")
         QTest.keyClick(form.temperature, Qt.Key.Key_Tab)
         assert overrides() == {"temperature": 1.5}
-        assert not form._error.isVisible()
+        assert not form.temperature.note.isVisible()
         assert form.temperature.property("invalid") == "false"
         bench.type_text(form.max_tokens, "250")
         QTest.keyClick(form.max_tokens, Qt.Key.Key_Tab)
@@ -176,14 +177,79 @@ def test_a_temperature_is_set_kept_when_wrong_and_taken_back_when_empty(tmp_path
     in_window(tmp_path, story)
 
 
-def test_a_wrong_value_is_forgotten_when_another_agent_is_chosen(tmp_path: Path) -> None:
+def test_each_wrong_field_says_so_below_itself_until_it_is_corrected_or_taken_back(tmp_path: Path) -> None:
+    async def story(bench: Workbench, form: AgentForm) -> None:
+        bench.type_text(form.temperature, "9,5abc")
+        bench.type_text(form.max_tokens, "-4")
+        QTest.keyClick(form.max_tokens, Qt.Key.Key_Tab)
+        await bench.settle()
+        for line, typed, name in ((form.temperature, "9,5abc", "Temperature"), (form.max_tokens, "-4", "Max tokens")):
+            assert line.text() == typed
+            assert line.property("invalid") == "true"
+            assert line.fault.startswith(f"{name}: found “{typed}”, expected ")
+            assert line.accessibleDescription() == line.fault
+            assert line.note.isVisible()
+            bottom = line.mapTo(form, line.rect().bottomLeft()).y()
+            assert 0 < line.note.mapTo(form, line.note.rect().topLeft()).y() - bottom < 20
+        assert {(one.agent, one.path) for one in bench.tab.inspector.invalid_fields()} == {
+            ("Writer", "$.agents[0].model.overrides.temperature"),
+            ("Writer", "$.agents[0].model.overrides.maxTokens"),
+        }
+        await bench.until(lambda: len(bench.tab.document.problems) == 2)
+        bench.click(form.temperature)
+        QTest.keyClick(form.temperature, Qt.Key.Key_Escape)
+        assert (form.temperature.text(), form.temperature.note.isVisible()) == ("", False)
+        assert bench.tab.editor.selected() == ("Writer",)
+        bench.type_text(form.max_tokens, "40")
+        QTest.keyClick(form.max_tokens, Qt.Key.Key_Tab)
+        assert not form.max_tokens.note.isVisible()
+        assert bench.tab.inspector.invalid_fields() == []
+        await bench.until(lambda: not bench.tab.document.problems)
+
+    in_window(tmp_path, story)
+
+
+def test_a_wrong_value_waits_while_another_agent_is_chosen_and_renamed(tmp_path: Path) -> None:
+    async def story(bench: Workbench, form: AgentForm) -> None:
+        bench.type_text(form.temperature, "hot")
+        bench.type_text(form.name, "Author")
+        bench.click_agent("Critic")
+        assert form.temperature.text() == ""
+        assert not form.temperature.note.isVisible()
+        assert form.temperature.property("invalid") != "true"
+        bench.click_agent("Author")
+        assert form.temperature.text() == "hot"
+        assert form.temperature.note.isVisible()
+        assert undo_texts(bench) == ["Rename Writer to Author"]
+
+    in_window(tmp_path, story)
+
+
+def test_a_run_is_refused_while_a_field_has_a_wrong_value(tmp_path: Path) -> None:
     async def story(bench: Workbench, form: AgentForm) -> None:
         bench.type_text(form.temperature, "hot")
         bench.click_agent("Critic")
-        assert form.temperature.text() == ""
-        assert not form._error.isVisible()
-        assert form.temperature.property("invalid") != "true"
-        assert not bench.tab.document.is_modified
+        bench.press("F5")
+        assert not bench.tab.is_running
+        assert bench.tab.editor.selected() == ("Writer",)
+        assert QApplication.focusWidget() is form.temperature
+        assert form.temperature.text() == "hot"
+        assert any("Writer: Temperature: found “hot”" in text for text in bench.banner_texts())
+
+    in_window(tmp_path, story)
+
+
+def test_what_is_being_typed_counts_when_the_flow_is_run(tmp_path: Path) -> None:
+    async def story(bench: Workbench, form: AgentForm) -> None:
+        bench.type_text(form.max_tokens, "12")
+        assert bench.tab.inspector.finish_editing()
+        model = agent(bench).model
+        assert model is not None
+        assert model.overrides == {"maxTokens": 12}
+        bench.type_text(form.max_tokens, "0")
+        assert not bench.tab.inspector.finish_editing()
+        assert model.overrides == {"maxTokens": 12}
+        assert form.max_tokens.fault
 
     in_window(tmp_path, story)
 
@@ -203,6 +269,10 @@ def test_a_wrong_value_is_forgotten_when_another_agent_is_chosen(tmp_path: Path)
         ("maxTokens", "1.5", None),
         ("maxTokens", "9" * 5000, None),
         ("maxTokens", "²", None),
+        ("maxTokens", "1,5", None),
+        ("maxTokens", "-4", None),
+        ("temperature", "9,5abc", None),
+        ("temperature", "1,5", 1.5),
     ],
 )
 def test_typed_limits_are_checked(key: str, text: str, value: float | None) -> None:

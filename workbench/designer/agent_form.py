@@ -4,23 +4,16 @@ import asyncio
 from collections.abc import Mapping
 from decimal import Decimal
 
-from PySide6.QtCore import QCoreApplication, QSignalBlocker, Qt, QTimer
-from PySide6.QtWidgets import (
-    QComboBox,
-    QFormLayout,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QCoreApplication, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtWidgets import QComboBox, QFormLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from engine import Category, Engine, EngineError, ModelProfile
+from engine import Category, Engine, EngineError, ModelProfile, Problem
 from engine.flow.flow_keys import known_keys
 from engine.flow.flow_spec import AgentSpec, AgentType, HandlerSpec, ModelSpec
 from engine.profile import PREDEFINED_CATEGORIES
 from engine.statistics import CostProvenance
 from workbench.designer.card_content import icon_name
+from workbench.designer.checked_line import CheckedLine
 from workbench.designer.editor import FlowEditor
 from workbench.designer.edits import change_agent, rename_agent
 from workbench.designer.form_head import Head
@@ -65,7 +58,13 @@ def type_texts() -> Mapping[AgentType | None, tuple[str, str]]:
 
 
 class AgentForm(QWidget):
-    """One agent: name, model, conversation, prompts, and what becomes of its answer."""
+    """One agent: name, model, conversation, prompts, and what becomes of its answer.
+
+    A text that cannot be taken stays in its field, also while other agents are shown, until it is corrected or Esc.
+    """
+
+    faults_changed = Signal()
+    """`faults` has others now."""
 
     def __init__(self, editor: FlowEditor, engine: Engine, parent: QWidget) -> None:
         super().__init__(parent)
@@ -73,15 +72,15 @@ class AgentForm(QWidget):
         self._engine = engine
         self._name = ""
         self._head = Head(self)
-        self.name = QLineEdit(self)
-        self.name.setAccessibleName(self.tr("Name of the agent"))
-        self.name.editingFinished.connect(self._rename)
+        self._refused: dict[tuple[str, str], str] = {}
+        """(agent, field) → text that was typed and could not be taken."""
+        self.name = CheckedLine(self.tr("Name of the agent"), self)
         self.model = QComboBox(self)
         self.model.setAccessibleName(self.tr("Model"))
         self.model.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.model.activated.connect(self._choose_model)
-        self.temperature = self._override_field("temperature", self.tr("Temperature"))
-        self.max_tokens = self._override_field("maxTokens", self.tr("Limit of the answer in tokens"))
+        self.temperature = self._override_field(self.tr("Temperature"))
+        self.max_tokens = self._override_field(self.tr("Limit of the answer in tokens"))
         self.type = QComboBox(self)
         self.type.setAccessibleName(self.tr("Conversation"))
         self.type.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
@@ -106,9 +105,10 @@ class AgentForm(QWidget):
             label.setWordWrap(True)
             label.setProperty("role", "secondary")
             label.setTextFormat(Qt.TextFormat.PlainText)
-        self._error = QLabel(self)
-        self._error.setWordWrap(True)
-        self._error.hide()
+        self._lines = {"name": self.name, "temperature": self.temperature, "maxTokens": self.max_tokens}
+        for key, field in self._lines.items():
+            field.editingFinished.connect(lambda key=key: self._take(key))
+            field.taken_back.connect(lambda key=key: self._accept(key))
         self._build()
         self._count_timer = QTimer(self)
         self._count_timer.setSingleShot(True)
@@ -118,11 +118,9 @@ class AgentForm(QWidget):
         theme.changed.connect(self._restyle)
         self._restyle()
 
-    def _override_field(self, key: str, name: str) -> QLineEdit:
-        field = QLineEdit(self)
-        field.setAccessibleName(name)
+    def _override_field(self, name: str) -> CheckedLine:
+        field = CheckedLine(name, self)
         field.setToolTip(self.tr("%1. Empty: as the profile says.").replace("%1", name))
-        field.editingFinished.connect(lambda: self._edit_override(key, field))
         return field
 
     def _build(self) -> None:
@@ -130,12 +128,12 @@ class AgentForm(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self._head)
-        name = QHBoxLayout()
+        name = QVBoxLayout()
         name.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(4))
+        name.setSpacing(0)
         name.addWidget(self.name)
+        name.addWidget(self.name.note)
         layout.addLayout(name)
-        self._error.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(4))
-        layout.addWidget(self._error)
         model = Section(self.tr("Model"), self)
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
@@ -152,6 +150,7 @@ class AgentForm(QWidget):
             row.addWidget(field)
             row.addWidget(hint, 1)
             form.addRow(label, row)
+            form.addRow(field.note)
         model.body.addLayout(form)
         conversation = Section(self.tr("Conversation"), self)
         conversation.body.addWidget(self.type)
@@ -186,19 +185,18 @@ class AgentForm(QWidget):
         agent = spec.agent(name)
         if agent is None:
             return
-        if name != self._name:
-            self._error.hide()
-        self._name = name
+        same, self._name = name == self._name, name
         profile = self._profile(agent)
         _, line = self._type_texts[agent.type]
         category = (agent.model.category if agent.model else None) or (profile.category if profile else "")
         if agent.model is None:
             category = "M"
         self._head.show_head(agent.name, line, icon_name(agent), category)
-        if not self.name.hasFocus() or self.name.text() != name:
-            self.name.setText(name)
+        for key, field in self._lines.items():
+            if not (same and field.hasFocus() and field.isModified()):
+                self._show_line(key)
         self._show_models(agent)
-        self._show_overrides(agent, profile)
+        self._show_hints(profile)
         with QSignalBlocker(self.type):
             self.type.setEnabled(agent.type is not None)
             self.type.setCurrentIndex(self.type.findData(agent.type))
@@ -240,20 +238,29 @@ class AgentForm(QWidget):
             self.model.setCurrentIndex(position)
             self.model.setEnabled(model.inline is None)
 
-    def _show_overrides(self, agent: AgentSpec, profile: ModelProfile | None) -> None:
-        overrides = agent.model.overrides if agent.model else {}
+    def _show_line(self, key: str) -> None:
+        value, typed = self._value_text(key), self._refused.get((self._name, key))
+        fault = "" if typed is None else self._fault(self._name, key, typed)
+        if typed is not None and fault:
+            self._lines[key].refuse(typed, fault, value)
+        else:
+            self._lines[key].show_value(value)
+
+    def _value_text(self, key: str) -> str:
+        """What a line shows of the agent as it is."""
+        agent = self._agent()
+        if key == "name" or agent is None:
+            return self._name
+        value = agent.model.overrides.get(key) if agent.model else None
+        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+    def _show_hints(self, profile: ModelProfile | None) -> None:
         of_profile = {
             "temperature": f"{profile.temperature:g}" if profile else "?",
             "maxTokens": f"{profile.max_tokens:,}" if profile else "?",
         }
-        for key, field in (("temperature", self.temperature), ("maxTokens", self.max_tokens)):
-            value = overrides.get(key)
-            if not (field.hasFocus() and field.isModified()):
-                field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
-            if field.property("invalid") == "true" and not field.isModified():
-                field.setProperty("invalid", "false")
-                field.style().polish(field)
-            self._hints[key].setText(self.tr("profile: %1").replace("%1", of_profile[key]))
+        for key, text in of_profile.items():
+            self._hints[key].setText(self.tr("profile: %1").replace("%1", text))
 
     # -- editing ----------------------------------------------------------------------------------------------------
 
@@ -264,23 +271,80 @@ class AgentForm(QWidget):
         spec = change_agent(self._editor.document.spec, self._name, **{field: text})
         self._editor.edit(step.replace("%1", self._name), spec, f"{self._name}:{field}")
 
-    def _rename(self) -> None:
-        new = self.name.text().strip()
-        if new == self._name or self._agent() is None:
+    def finish_editing(self) -> None:
+        """Take or refuse what was typed and not yet left."""
+        for key, line in self._lines.items():
+            if line.isModified():
+                self._take(key)
+
+    def faults(self) -> list[Problem]:
+        """The texts of all agents that were refused, as errors with agent and place."""
+        spec = self._editor.document.spec
+        places = {agent.name: index for index, agent in enumerate(spec.agents)}
+        found = []
+        for (name, key), typed in self._refused.items():
+            fault = self._fault(name, key, typed) if name in places else ""
+            if fault:
+                path = f"$.agents[{places[name]}].{'name' if key == 'name' else f'model.overrides.{key}'}"
+                found.append(Problem(severity="error", message=f"{name}: {fault}", path=path, agent=name))
+        return found
+
+    def focus_fault(self) -> None:
+        """Put the cursor into the first field of this agent whose text was refused."""
+        for line in self._lines.values():
+            if line.fault:
+                line.setFocus()
+                line.selectAll()
+                return
+
+    def _fault(self, agent: str, key: str, typed: str) -> str:
+        """Why a typed text cannot be taken; empty when it can."""
+        text = typed.strip()
+        if key != "name":
+            try:
+                override_value(key, text)
+            except ValueError as error:
+                return str(error)
+            return ""
+        if not text:
+            return self.tr("An agent needs a name. The name is still “%1”.").replace("%1", agent)
+        if text != agent and self._editor.document.spec.agent(text) is not None:
+            fault = self.tr("There is another agent named “%1”. The name is still “%2”.")
+            return fault.replace("%2", agent).replace("%1", text)
+        return ""
+
+    def _take(self, key: str) -> None:
+        """Take the text of a line into the flow, or refuse it."""
+        line = self._lines[key]
+        if self._agent() is None:
             return
-        try:
-            spec = rename_agent(self._editor.document.spec, self._name, new)
-        except ValueError:
-            if new:
-                fault = self.tr("There is another agent named “%1”. The name is still “%2”.")
-            else:
-                fault = self.tr("An agent needs a name. The name is still “%2”.")
-            self._error.setText(fault.replace("%2", self._name).replace("%1", new))
-            self._error.show()
-            self.name.setText(self._name)
+        typed = line.text()
+        fault = self._fault(self._name, key, typed)
+        if fault:
+            line.refuse(typed, fault, self._value_text(key))
+            if self._refused.get((self._name, key)) != typed:
+                self._refused[self._name, key] = typed
+                self.faults_changed.emit()
             return
-        self._error.hide()
+        line.show_value(typed.strip())
+        self._accept(key)
+        if key == "name":
+            self._rename(typed.strip())
+        else:
+            self._change_override(key, override_value(key, typed.strip()))
+
+    def _accept(self, key: str) -> None:
+        if self._refused.pop((self._name, key), None) is not None:
+            self.faults_changed.emit()
+
+    def _rename(self, new: str) -> None:
+        if new == self._name:
+            return
+        spec = rename_agent(self._editor.document.spec, self._name, new)
         old, self._name = self._name, new
+        for key in self._lines:
+            if (typed := self._refused.pop((old, key), None)) is not None:
+                self._refused[new, key] = typed
         self._editor.edit(self.tr("Rename %1 to %2").replace("%2", new).replace("%1", old), spec)
         self._editor.select([new])
 
@@ -300,23 +364,10 @@ class AgentForm(QWidget):
         spec = change_agent(self._editor.document.spec, self._name, model=model)
         self._editor.edit(self.tr("Change model of %1").replace("%1", self._name), spec)
 
-    def _edit_override(self, key: str, field: QLineEdit) -> None:
+    def _change_override(self, key: str, value: int | float | None) -> None:
         agent = self._agent()
         if agent is None:
             return
-        text = field.text().strip().replace(",", ".")
-        try:
-            value = None if not text else override_value(key, text)
-        except ValueError as error:
-            field.setProperty("invalid", "true")
-            field.style().polish(field)
-            self._error.setText(str(error))
-            self._error.show()
-            return
-        field.setProperty("invalid", "false")
-        field.style().polish(field)
-        field.setModified(False)
-        self._error.hide()
         model = agent.model or ModelSpec(category="M")
         overrides = {name: old for name, old in model.overrides.items() if name != key}
         if value is not None:
@@ -372,18 +423,19 @@ class AgentForm(QWidget):
         self._foot.setFont(theme.font(11))
         for hint in self._hints.values():
             hint.setFont(theme.font(12))
-        self._error.setStyleSheet(f"color: {theme.hex('err')};")
 
 
-def override_value(key: str, text: str) -> int | float:
-    """A typed override; raises ValueError with what is expected."""
+def override_value(key: str, text: str) -> int | float | None:
+    """A typed override, None for an empty text; raises ValueError with what is expected."""
+    if not text:
+        return None
     if key == "maxTokens":
         if not text.isdecimal() or len(text) > 9 or int(text) < 1:
             fault = translate("AgentForm", "Max tokens: found “%1”, expected a whole number from 1 to 999999999.")
             raise ValueError(fault.replace("%1", text[:20]))
         return int(text)
     try:
-        value = float(text)
+        value = float(text.replace(",", "."))
     except ValueError:
         value = -1.0
     if not 0 <= value <= 2:

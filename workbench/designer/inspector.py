@@ -3,7 +3,7 @@
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QScrollArea, QStackedWidget, QWidget
 
-from engine import Engine
+from engine import Engine, Problem
 from workbench.designer.agent_form import AgentForm
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_form import FlowForm
@@ -63,6 +63,19 @@ class Inspector(QStackedWidget):
         if self.currentIndex() == 1:
             self.agent_form.template.setFocus()
             self._scrolls[1][0].ensureWidgetVisible(self.agent_form.template)
+
+    def invalid_fields(self) -> list[Problem]:
+        """The texts of all agents that were typed and could not be taken, as errors with agent and place."""
+        return self.agent_form.faults()
+
+    def finish_editing(self) -> bool:
+        """Take what is being typed; False, with the cursor in the first field that refuses its text, if one does."""
+        self.agent_form.finish_editing()
+        faults = self.invalid_fields()
+        if faults:
+            self._editor.select([faults[0].agent])
+            self.agent_form.focus_fault()
+        return not faults
 
     def _show(self, names: tuple[str, ...]) -> None:
         if len(names) == 1:
