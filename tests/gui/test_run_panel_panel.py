@@ -13,6 +13,7 @@ from engine.completion import FinishReason, Phase
 from engine.events import AgentStarted, AnyEvent, BranchFailed, ErrorInfo, HandlerFailed, RunFinished, RunResult
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
+from workbench.run_panel.branch_grid import BranchCell
 from workbench.run_panel.labels import state_look
 from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.phase_clock import LOOKS
@@ -131,10 +132,12 @@ def test_a_stop_is_no_failure_of_the_phase_it_broke_off(panel: RunPanel) -> None
 
 def test_branches_stand_in_a_grid_and_open_alone(qtbot: QtBot, panel: RunPanel) -> None:
     panel.start("Flow")
+    assert panel.findChildren(BranchCell) == []
     feed(panel, *fan_out(Script(), ["dark mode", "export", "keys"]))
     panel.stream.refresh()
     quiet(qtbot, panel)
     shown = panel.stream.grid.cells
+    assert len({(cell.x(), cell.y()) for cell in shown}) == 3
     assert panel.stream.shows_grid
     assert [cell.text.toPlainText() for cell in shown] == ["text of dark mode", "text of export", "text of keys"]
     qtbot.mouseDClick(shown[1], Qt.MouseButton.LeftButton)

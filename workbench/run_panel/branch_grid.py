@@ -133,14 +133,12 @@ class BranchGrid(QWidget):
         super().__init__(parent)
         self._step: Step | None = None
         self._page = 0
-        self._shape = (0, 0)
-        self._cells = [BranchCell(flusher, self) for _ in range(CELLS)]
+        self._flusher = flusher
+        self._shape = (0, 0, 0)
+        self._cells: list[BranchCell] = []
+        """Made when branches need them: most flows have none, and every widget costs when the theme changes."""
         self._grid = QGridLayout()
         self._grid.setSpacing(0)
-        for cell in self._cells:
-            cell.chosen.connect(self.branch_chosen)
-            cell.text.view_changed.connect(self.view_changed)
-            cell.hide()
         self._shown = Figures(11, parent=self)
         self._number = Figures(11, 500, "text", self)
         self._number.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
@@ -159,6 +157,12 @@ class BranchGrid(QWidget):
         layout.addWidget(self._pager)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    def _add_cell(self) -> None:
+        cell = BranchCell(self._flusher, self)
+        cell.chosen.connect(self.branch_chosen)
+        cell.text.view_changed.connect(self.view_changed)
+        self._cells.append(cell)
 
     def _button(self, icon: str, tip: str, direction: int) -> QToolButton:
         button = QToolButton(self)
@@ -194,6 +198,8 @@ class BranchGrid(QWidget):
         self._page = min(self._page, pages - 1)
         first = self._page * size
         branches = list(islice(step.branches.values(), first, first + size))
+        while len(self._cells) < len(branches):
+            self._add_cell()
         self._arrange(count if pages == 1 else size)
         for number, cell in enumerate(self._cells):
             cell.show_branch(branches[number] if number < len(branches) else None, now, view)
@@ -207,9 +213,10 @@ class BranchGrid(QWidget):
     def _arrange(self, count: int) -> None:
         columns = 4 if count > CELLS // 2 else min(2, max(1, count))
         rows = 1 if count <= columns and columns < 2 else min(2, -(-count // columns))
-        if (columns, rows) == self._shape:
+        shape = (columns, rows, len(self._cells))
+        if shape == self._shape:
             return
-        self._shape = (columns, rows)
+        self._shape = shape
         for number, cell in enumerate(self._cells):
             self._grid.removeWidget(cell)
             if number < columns * rows:
