@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt
-from PySide6.QtGui import QKeyEvent, QPainter, QStandardItem, QStandardItemModel
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QHideEvent, QKeyEvent, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -149,6 +149,9 @@ class EntryDelegate(QStyledItemDelegate):
 class CommandPalette(QFrame):
     """The floating palette; `open_with` shows it over its window."""
 
+    closed = Signal()
+    """It went away, with or without a choice."""
+
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self._host = parent
@@ -252,6 +255,11 @@ class CommandPalette(QFrame):
         if entry is not None:
             self.hide()
             entry.run()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Tell that it closed."""
+        super().hideEvent(event)
+        self.closed.emit()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Arrow keys move the choice while the field keeps the focus."""

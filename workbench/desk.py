@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QCursor, QDesktopServices, QGuiApplication, QUndoGroup
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from engine import Engine, ServerState, ServerStatus, StorageError
 from engine.flow.flow_links import reachable_agents
@@ -61,7 +61,7 @@ class Desk(QObject):
         self.overview = Overview(window, engine, self.documents, settings, folders, self.tasks)
         self._undo = QUndoGroup(self)
         self._closing = False
-        self._sample_menu, self._recent_menu = QMenu(window), QMenu(window)
+        self._sample_menu, self._recent_menu, self._server_menu = QMenu(window), QMenu(window), QMenu(window)
         self._connect_parts()
         self._connect_actions()
         self._stop_listening = [engine.server.on_state(self._server_changed)]
@@ -77,8 +77,8 @@ class Desk(QObject):
         window.tab_changed.connect(self._tab_changed)
         window.closing.connect(self.close)
         window.run_hovered.connect(self._show_planned)
-        window.status.server_clicked.connect(self._toggle_server)
-        window.status.offline_clicked.connect(lambda: self._set_offline(not self.engine.offline))
+        window.status.offline_clicked.connect(self._set_offline)
+        window.sample_wanted.connect(self._choose_sample)
         self.documents.tab_added.connect(self._follow)
         self.documents.tab_removed.connect(lambda tab: self._undo.removeStack(tab.editor.undo_stack))
         self.documents.list_changed.connect(self._fill_recent)
@@ -103,7 +103,7 @@ class Desk(QObject):
         actions = self.window.actions_by_id
         handlers: dict[str, Callable[[], object]] = {
             "open": self.documents.choose_file,
-            "open_sample": self._choose_sample,
+            "open_sample": lambda: self._choose_sample(),
             "save": lambda: self._with_tab(self.documents.save),
             "save_as": lambda: self._with_tab(self.documents.save_as),
             "close": lambda: self._with_tab(self.documents.close_tab),
@@ -150,6 +150,8 @@ class Desk(QObject):
         for name in usable_samples():
             self._sample_menu.addAction(sample_title(name), partial(self.documents.open, name))
         self._fill_recent()
+        self._server_menu.addActions([actions[name] for name in ("server_start", "server_stop", "server_file")])
+        self.window.status.set_server_menu(self._server_menu)
         actions["reduced_motion"].setChecked(theme.reduced_motion)
         self._undo.canUndoChanged.connect(actions["undo"].setEnabled)
         self._undo.canRedoChanged.connect(actions["redo"].setEnabled)
@@ -234,8 +236,10 @@ class Desk(QObject):
         if tab is not None and not tab.is_running:
             tab.editor.show_planned(reachable_agents(tab.document.spec) if shown else ())
 
-    def _choose_sample(self) -> None:
-        self._sample_menu.popup(QCursor.pos())
+    def _choose_sample(self, button: QWidget | None = None) -> None:
+        """Show the samples below the button that asked for them, else at the mouse."""
+        place = QCursor.pos() if button is None else button.mapToGlobal(button.rect().bottomLeft())
+        self._sample_menu.popup(place)
 
     def _copy_summary(self, tab: FlowTab) -> None:
         QGuiApplication.clipboard().setText(tab.panel.summary_text())
@@ -299,10 +303,6 @@ class Desk(QObject):
         if status.error is not None:
             choose = BannerButton(self.tr("Choose a model file…"), self._choose_model_file)
             self.show_error(status.error, [choose])
-
-    def _toggle_server(self) -> None:
-        actions = self.window.actions_by_id
-        (actions["server_stop"] if actions["server_stop"].isEnabled() else actions["server_start"]).trigger()
 
     def _choose_model_file(self) -> None:
         dialog = QFileDialog(self.window, self.tr("Choose a model file"), "", self.tr("GGUF models (*.gguf)"))

@@ -9,6 +9,7 @@ from engine import Engine, EngineError, build_flow, flow_text, inputs_context
 from engine.errors import FlowInvalid, Problem
 from engine.events import AnyEvent, RunFinished
 from engine.flow.flow_check import check_run
+from engine.flow.flow_links import reachable_agents
 from workbench.charts.live_chart import LiveChart
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_document import FlowDocument
@@ -90,7 +91,7 @@ class FlowTab(QObject):
         except EngineError as error:
             self.failed.emit(error)
             return
-        self.progress = RunProgress()
+        self.progress = RunProgress(len(reachable_agents(spec)))
         self.run_started_at = time.time()
         self.editor.clear_run()
         self.panel.start(self.document.title)
@@ -126,7 +127,7 @@ class FlowTab(QObject):
 
     def show_run(self, title: str, events: Sequence[AnyEvent]) -> None:
         """Show a recorded run as it looked."""
-        self.progress = RunProgress()
+        self.progress = RunProgress(len(reachable_agents(self.document.spec)))
         self.run_started_at = events[0].time if events else time.time()
         self.editor.clear_run()
         for event in events:

@@ -74,6 +74,8 @@ class MainWindow(QMainWindow):
     """The editor widget of the tab that is now in front, None when there is none."""
     run_hovered = Signal(bool)
     """The mouse came to the Run button, or left it."""
+    sample_wanted = Signal(object)
+    """The person wants to choose a sample; the button pressed for it."""
     tab_close_requested = Signal(object)
     """The editor widget whose tab should go."""
 
@@ -171,7 +173,8 @@ class MainWindow(QMainWindow):
         text = self.tr("A flow is a few agents linked by routes. Open one of yours, or start from a sample.")
         place = EmptyPlace("flow", self.tr("No flow open"), text, self)
         sample = place.add_button(self.tr("Open a sample"), primary=True)
-        sample.clicked.connect(self.actions_by_id["open_sample"].trigger)
+        sample.clicked.connect(lambda: self.sample_wanted.emit(sample))
+        self._open_sample = sample
         place.add_button(self.tr("Open a file…"), "folder").clicked.connect(self.actions_by_id["open"].trigger)
         return place
 
@@ -292,6 +295,7 @@ class MainWindow(QMainWindow):
         self.inspectors.removeWidget(inspector)
         self.run_panels.removeWidget(run_panel)
         self.show_tabs()
+        self.focus_documents()
 
     def set_tab_title(self, editor: QWidget, title: str, tip: str, icon: str) -> None:
         """Rename a tab; `tip` is its path."""
@@ -319,6 +323,13 @@ class MainWindow(QMainWindow):
     def show_tabs(self) -> None:
         """Show the open flows, or what to do without one."""
         self.welcome.setCurrentIndex(1 if self.tabs.count() else 2)
+        if not self.tabs.count():
+            self.focus_documents()
+
+    def focus_documents(self) -> None:
+        """Give the keyboard to the flow in front, or to what may be done without one."""
+        editor = self.tabs.currentWidget()
+        (self._open_sample if editor is None else editor).setFocus()
 
     def layout_state(self) -> tuple[QByteArray, QByteArray]:
         """Geometry and dock places, for the settings."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence
+from PySide6.QtWidgets import QWidget
 
 from engine import Engine, EngineError, Problem, RunRow, bundled, read_flow
 from engine.flow.flow_check import check_flow
@@ -60,12 +61,14 @@ class Overview(QObject):
         self._tasks = tasks
         self._today = "$0"
         self._palette = CommandPalette(window)
+        self._focus_before: QWidget | None = None
         self.explorer, self.problems = window.explorer, window.problems
         self._ticker = QTimer(self)
         self._ticker.setInterval(200)
         self._ticker.timeout.connect(self._show_run_state)
         self.explorer.item_activated.connect(self._open_item)
         self.problems.problem_chosen.connect(self._show_problem)
+        self._palette.closed.connect(self._return_focus)
         documents.title_changed.connect(self._show_title)
         documents.list_changed.connect(self.refresh_lists)
         documents.tab_added.connect(self._follow)
@@ -110,14 +113,13 @@ class Overview(QObject):
             rate = progress.rate(now)
             status.show_running(
                 f"{progress.agent}{branches}",
-                progress.done,
-                progress.total,
+                progress.share,
                 clock_text(now - tab.run_started_at),
                 "~" + rate_text(rate) if rate else "",
             )
         else:
             icon, color = STATUS_LOOKS.get(progress.status, STATUS_LOOKS["failed"])
-            status.show_idle(status_word(progress.status), icon, color)
+            status.show_idle(status_word(progress.status), icon, color, share=progress.share)
         self._show_cost()
 
     def _show_cost(self) -> None:
@@ -287,7 +289,16 @@ class Overview(QObject):
                 )
                 for agent in tab.document.spec.agents
             ]
+        self._focus_before = self._window.focusWidget()
         self._palette.open_with(entries)
+
+    def _return_focus(self) -> None:
+        """Back to where the person was before the palette opened."""
+        before, self._focus_before = self._focus_before, None
+        if before is not None and before.isVisible() and not self._window.status.isAncestorOf(before):
+            before.setFocus()
+        else:
+            self._window.focus_documents()
 
     def _show_agent(self, tab: FlowTab, name: str) -> None:
         self._window.tabs.setCurrentWidget(tab.editor)

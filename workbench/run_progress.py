@@ -16,6 +16,8 @@ from engine.events import (
 from engine.statistics import CostProvenance, weakest
 from workbench.token_estimate import piece_tokens
 
+MOST_UNFINISHED = 0.97
+"""Share of a run that is not finished: a loop may always go round once more."""
 RATE_WINDOW = 2.0
 """Seconds over which the present speed is measured."""
 
@@ -23,7 +25,8 @@ RATE_WINDOW = 2.0
 class RunProgress:
     """Folds the events of one run into a few figures."""
 
-    def __init__(self) -> None:
+    def __init__(self, agents: int = 1) -> None:
+        """`agents`: how many the run may reach."""
         self.agent = ""
         """The agent that started last."""
         self.done = 0
@@ -35,6 +38,12 @@ class RunProgress:
         """Empty while running, then finished, failed, stopped or budget."""
         self.failures = 0
         self._step = 0
+        self._agents = max(1, agents)
+        self._steps: dict[int, float] = {}
+        """Execution → how much of it is done, 0 to 1."""
+        self._branches: dict[int, int] = {}
+        """Execution → its branches."""
+        self._share = 0.0
         self._pieces: deque[tuple[float, int]] = deque(maxlen=4000)
 
     def apply(self, event: Event) -> None:
@@ -45,17 +54,23 @@ class RunProgress:
             case AgentStarted():
                 self.agent, self._step = event.agent, event.step
                 self.done, self.total = 0, event.splits
+                self._steps[event.step], self._branches[event.step] = 0.0, max(1, event.splits)
             case SplitStarted():
+                self._branches[event.step] = max(1, event.count)
                 if event.step == self._step:
                     self.total = event.count
             case CompletionFinished():
                 self.cost += event.statistics.cost
                 self.provenances.add(event.statistics.provenance)
+                self._advance(event.step)
                 if event.step == self._step:
                     self.done = min(self.total, self.done + 1)
             case BranchFailed():
                 self.failures += 1
+                self._advance(event.step)
             case AgentFinished():
+                if not event.branch:
+                    self._steps[event.step] = 1.0
                 if event.step == self._step and self.total == 1:
                     self.done = 1
             case RunFinished():
@@ -63,6 +78,23 @@ class RunProgress:
                 self.cost = event.statistics.cost
             case _:
                 pass
+
+    def _advance(self, step: int) -> None:
+        """One more branch of an execution is done."""
+        self._steps[step] = min(1.0, self._steps.get(step, 0.0) + 1.0 / self._branches.get(step, 1))
+
+    @property
+    def share(self) -> float:
+        """How much of the run is done, 0 to 1; never less than before.
+
+        Agents that routes pass over leave it short until the run is finished; a loop that runs longer than the flow
+        has agents only approaches the end.
+        """
+        if self.status == "finished":
+            return 1.0
+        total = self._agents if len(self._steps) <= self._agents else len(self._steps) + 1
+        self._share = max(self._share, min(MOST_UNFINISHED, sum(self._steps.values()) / total))
+        return self._share
 
     def rate(self, now: float) -> float:
         """Estimated tokens per second over the last two seconds."""

@@ -1,12 +1,14 @@
 """The status bar: state and progress of the run, speed, cost, embedded server, offline lock."""
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QProgressBar, QStatusBar, QWidget
+from PySide6.QtWidgets import QFrame, QMenu, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from workbench.theme import theme
 from workbench.widgets.elided import ElidedLabel, ElidedToolButton
 from workbench.widgets.icon_label import IconText
 
+PROGRESS_STEPS = 1000
+"""Steps of the progress bar."""
 MOST_PROGRESS = 144
 """Pixels the progress bar is wide at most."""
 
@@ -14,10 +16,8 @@ MOST_PROGRESS = 144
 class StatusLine(QStatusBar):
     """What is going on, in one line."""
 
-    server_clicked = Signal()
-    """The embedded server's text was clicked."""
-    offline_clicked = Signal()
-    """The offline lock was clicked."""
+    offline_clicked = Signal(bool)
+    """The offline lock was clicked; whether it should be on."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -25,6 +25,7 @@ class StatusLine(QStatusBar):
         self.run = IconText(self.tr("Run state"), self)
         self.progress = QProgressBar(self)
         self.progress.setTextVisible(False)
+        self.progress.setMaximum(PROGRESS_STEPS)
         self.progress.setAccessibleName(self.tr("Progress of the run"))
         self.clock = ElidedLabel(self)
         self.rate = IconText(self.tr("Speed"), self)
@@ -33,10 +34,11 @@ class StatusLine(QStatusBar):
         self.server = ElidedToolButton(self)
         self.server.setAccessibleName(self.tr("Embedded model"))
         self.server.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.server.clicked.connect(self.server_clicked)
+        self.server.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.offline = ElidedToolButton(self)
         self.offline.setAccessibleName(self.tr("Offline lock"))
         self.offline.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.offline.setCheckable(True)
         self.offline.clicked.connect(self.offline_clicked)
         self._server = ("server", "text2")
         self._offline = False
@@ -57,22 +59,26 @@ class StatusLine(QStatusBar):
         line.setObjectName("separator")
         return line
 
-    def show_idle(self, text: str, icon: str, color: str = "text2") -> None:
-        """No run is going on; `text` says how the last one ended."""
+    def show_idle(self, text: str, icon: str, color: str = "text2", *, share: float | None = None) -> None:
+        """No run is going on; `text` says how the last one ended, `share` how far it came."""
         self.run.show_text(text, icon, color)
-        self.progress.hide()
+        self.progress.setVisible(share is not None)
+        self.progress.setValue(round((share or 0.0) * PROGRESS_STEPS))
         self.clock.clear()
         self.rate.hide()
 
-    def show_running(self, text: str, done: int, total: int, clock: str, rate: str) -> None:
-        """A run is going on."""
+    def show_running(self, text: str, share: float, clock: str, rate: str) -> None:
+        """A run is going on; `share` (0 to 1) of it is done."""
         self.run.show_text(text, "spinner", "run")
-        self.progress.setMaximum(max(1, total))
-        self.progress.setValue(done)
+        self.progress.setValue(round(share * PROGRESS_STEPS))
         self.progress.show()
         self.clock.setText(clock)
         self.rate.show_text(rate, "speed")
         self.rate.setVisible(bool(rate))
+
+    def set_server_menu(self, menu: QMenu) -> None:
+        """What the embedded server's text offers when it is clicked."""
+        self.server.setMenu(menu)
 
     def show_cost(self, run: str, today: str) -> None:
         """Money spent on this run and today."""
@@ -89,6 +95,7 @@ class StatusLine(QStatusBar):
     def show_offline(self, locked: bool) -> None:
         """State of the offline lock."""
         self._offline = locked
+        self.offline.setChecked(locked)
         self.offline.setText(self.tr("Offline") if locked else self.tr("Online"))
         self.offline.setToolTip(
             self.tr("Offline lock is on: only this machine may be reached. Click to unlock.")
@@ -113,5 +120,8 @@ class StatusLine(QStatusBar):
         self.offline.setIcon(theme.icon("lock" if self._offline else "unlock", 14))
         self.setStyleSheet(
             f"QStatusBar QToolButton {{ padding: 0 {theme.px(4)}px; }}"
+            " QStatusBar QToolButton::menu-indicator { image: none; }"
+            f" QStatusBar QToolButton:checked {{ background: {theme.hex('bg.selected')};"
+            f" border: 1px solid {theme.hex('accent')}; }}"
             f" QFrame#separator {{ color: {theme.hex('line.strong')}; max-height: {theme.px(14)}px; }}"
         )

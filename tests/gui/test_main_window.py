@@ -216,9 +216,9 @@ def start_failing(bench: Workbench, place: str, fail: Callable[[], None], fail_l
     loop = asyncio.get_running_loop()
     match place:
         case "slot":
-            bench.window.status.server_clicked.disconnect()
-            bench.window.status.server_clicked.connect(fail)
-            bench.click(bench.window.status.server)
+            bench.window.status.offline_clicked.disconnect()
+            bench.window.status.offline_clicked.connect(fail)
+            bench.click(bench.window.status.offline)
         case "timer":
             QTimer.singleShot(0, fail)
         case "callback":

@@ -48,7 +48,7 @@ def test_the_window_fits_a_small_screen_at_any_zoom(zoom: float, tmp_path: Path)
             bench.trigger("reset_layout")
             for name in bench.window.docks:
                 bench.window.show_dock(name)
-            bench.window.status.show_running("AnAgentWithALongName 3/10", 1, 4, "00:12", "~120 tok/s")
+            bench.window.status.show_running("AnAgentWithALongName 3/10", 0.25, "00:12", "~120 tok/s")
             for names in ((), (bench.tab.document.spec.agents[0].name,)):
                 bench.tab.editor.select(names)
                 await zoomed(bench, zoom)

@@ -34,8 +34,8 @@ class FlowEditor(QWidget):
     """Names of the selected agents, in the file's order."""
     run_requested = Signal()
     """The first-start card's Run was pressed."""
-    sample_requested = Signal()
-    """A sample should be opened instead of this empty flow."""
+    sample_requested = Signal(object)
+    """A sample should be opened instead of this empty flow; the button pressed for it."""
 
     def __init__(self, document: FlowDocument, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -168,7 +168,8 @@ class FlowEditor(QWidget):
         self._first_run = FirstRunCard(canvas)
         self._first_run.hide()
         self._empty = EmptyPlace("flow", self.tr("Empty flow"), self.tr("This flow has no agents."), canvas)
-        self._empty.add_button(self.tr("Start from a sample")).clicked.connect(self.sample_requested)
+        sample = self._empty.add_button(self.tr("Start from a sample"))
+        sample.clicked.connect(lambda: self.sample_requested.emit(sample))
         self._tip = OutputTip(canvas)
         canvas.viewport().installEventFilter(self)
 

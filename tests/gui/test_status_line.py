@@ -1,0 +1,92 @@
+"""The status bar: a menu, a lock, a bar that fills; and who has the keyboard."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu
+
+from engine import ServerState, ServerStatus
+from tests.helpers.model_answers import announcement_answers
+from tests.helpers.qt_loop import run_qt
+from tests.helpers.window import Workbench, button, opened, opened_on
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+
+def on_canvas(bench: Workbench) -> bool:
+    return QApplication.focusWidget() is bench.tab.editor.view
+
+
+def test_the_server_text_offers_a_menu_and_does_nothing_by_itself(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            actions = bench.window.actions_by_id
+            bench.desk._server_changed(ServerStatus(state=ServerState.READY, text="Ready"))
+            triggered: list[str] = []
+            actions["server_stop"].triggered.connect(lambda: triggered.append("stop"))
+            menu = bench.window.status.server.menu()
+            assert isinstance(menu, QMenu)
+            assert menu.actions() == [actions[name] for name in ("server_start", "server_stop", "server_file")]
+            menu.aboutToShow.connect(lambda: triggered.append("menu"))
+            menu.aboutToShow.connect(menu.close, Qt.ConnectionType.QueuedConnection)
+            bench.click(bench.window.status.server)
+            assert triggered == ["menu"]
+
+    run_qt(story(), 60)
+
+
+def test_the_lock_is_a_toggle_that_shows_whether_it_is_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            lock = bench.window.status.offline
+            assert (lock.isCheckable(), lock.isChecked(), lock.text()) == (True, False, "Online")
+            for locked in (True, False):
+                bench.click(lock)
+                assert (lock.isChecked(), bench.engine.offline, bench.settings.offline) == (locked,) * 3
+            bench.trigger("offline")
+            assert (lock.isChecked(), lock.text()) == (True, "Offline")
+            assert "Offline lock is on" in lock.toolTip()
+
+    run_qt(story(), 60)
+
+
+def test_the_keyboard_is_with_the_documents_not_with_the_status_bar(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            assert on_canvas(bench)
+            bench.press("Ctrl+K")
+            palette = bench.desk.overview._palette
+            QTest.keyClick(palette._field, Qt.Key.Key_Escape)
+            await bench.until(lambda: not palette.isVisible())
+            await bench.reactivate()
+            assert on_canvas(bench)
+            bench.press("Ctrl+W")
+            await bench.until(lambda: not bench.desk.documents.tabs)
+            await bench.settle()
+            assert QApplication.focusWidget() is button(bench.window.welcome, "Open a sample")
+            bench.press("Ctrl+K")
+            QTest.keyClicks(palette._field, "sort messages")
+            QTest.keyClick(palette._field, Qt.Key.Key_Return)
+            await bench.reactivate()
+            assert bench.tab.document.title
+            assert on_canvas(bench)
+
+    run_qt(story(), 60)
+
+
+def test_the_bar_fills_over_a_run(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened_on(announcement_answers, tmp_path) as (bench, _server):
+            shares: list[float] = []
+            bench.press("F5")
+            bench.tab.runs.event_received.connect(lambda _event: shares.append(bench.tab.progress.share))
+            assert await bench.run_end() == "finished"
+            assert shares == sorted(shares)
+            assert {0.25, 0.5, 0.75, 1.0} <= set(shares)
+            bar = bench.window.status.progress
+            assert bar.isVisible()
+            assert bar.value() == bar.maximum()
+
+    run_qt(story(), 60)
