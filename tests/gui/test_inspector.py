@@ -14,6 +14,7 @@ from tests.helpers.model_answers import flow_file
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, focusable, opened
 from workbench.designer.agent_form import AgentForm, override_value
+from workbench.designer.form_head import Head
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -60,6 +61,23 @@ def test_a_click_on_a_card_shows_the_agent_and_on_the_canvas_the_flow(tmp_path: 
         assert bench.tab.inspector.flow_form.isVisible()
         bench.press("Ctrl+A")
         assert "2 agents selected" in bench.tab.inspector._several.text()
+
+    in_window(tmp_path, story)
+
+
+def test_the_head_of_a_form_looks_the_same_from_the_first_time_on(tmp_path: Path) -> None:
+    async def story(bench: Workbench, form: AgentForm) -> None:
+        def looks(head: Head) -> list[tuple[int, int]]:
+            labels = (head._title, head._line, head._badge)
+            return [(label.font().pixelSize(), label.font().weight().value) for label in labels]
+
+        expected = [(15, 600), (12, 400), (11, 700)]
+        assert looks(form._head) == expected
+        assert looks(bench.tab.inspector.flow_form._head) == expected
+        bench.desk.documents.open("release-announcement")
+        assert looks(bench.tab.inspector.flow_form._head) == expected
+        bench.tab.editor.select(["CodeSummarizer"])
+        assert looks(bench.tab.inspector.agent_form._head) == expected
 
     in_window(tmp_path, story)
 

@@ -28,6 +28,8 @@ class Head(QWidget):
         layout.addLayout(texts, 1)
         layout.addWidget(self._badge, 0, Qt.AlignmentFlag.AlignTop)
         theme.changed.connect(self._restyle)
+        # Before any words: a style sheet gives labels back, when their parent changes, the looks they had at first.
+        self._restyle()
 
     def show_head(self, title: str, line: str, icon: str, badge: str = "") -> None:
         """Set all parts."""
