@@ -27,7 +27,7 @@ def as_problem(error: EngineError, file: str) -> Problem:
     """An error about a file as one of its problems, without the place its message begins with."""
     line, column, path = (error.facts.get(key, "") for key in ("line", "column", "path"))
     message = error.message
-    for place in (f"{file}:{line}:{column}: ", f"{file}, {path}: ", f"{file}: "):
+    for place in (f"{file}:{line}:{column}: ", f"{file}, {path}: ", f"{file}: ", f"Cannot read {file}: "):
         if message.startswith(place):
             message = message.removeprefix(place)
             message = f"{message[:1].upper()}{message[1:]}"

@@ -292,7 +292,7 @@ def test_validate_goes_on_behind_a_faulty_shape_and_names_the_file_once(workbenc
     path = flow_file(tmp_path / "bad.flow.json", agent)
     torn = tmp_path / "torn.flow.json"
     torn.write_text('{"format": \n tru}', "utf-8")
-    assert workbench("validate", path, torn) == 2
+    assert workbench("validate", path, tmp_path / "gone.flow.json", torn) == 2
     lines = workbench.out.splitlines()
     assert [line.count(".flow.json") for line in lines] == [1] * len(lines)
     assert lines[0].startswith(f'{path}:$.agents[0].type: error: Found "CHAT", expected one of COMPLETION, ')
