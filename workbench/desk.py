@@ -80,7 +80,7 @@ class Desk(QObject):
         window.status.offline_clicked.connect(self._set_offline)
         window.sample_wanted.connect(self._choose_sample)
         self.documents.tab_added.connect(self._follow)
-        self.documents.tab_removed.connect(lambda tab: self._undo.removeStack(tab.editor.undo_stack))
+        self.documents.tab_removed.connect(self._forget)
         self.documents.list_changed.connect(self._fill_recent)
         for part in (self.documents, self.overview):
             part.banner_made.connect(self.show_banner)
@@ -98,6 +98,10 @@ class Desk(QObject):
             tab.editor.show_first_run(
                 self.tr("The built-in model answers on this computer. No key and no network are needed.")
             )
+
+    def _forget(self, tab: FlowTab) -> None:
+        self._undo.removeStack(tab.editor.undo_stack)
+        self._show_actions()
 
     def _connect_actions(self) -> None:
         actions = self.window.actions_by_id
@@ -320,6 +324,15 @@ class Desk(QObject):
         for tab in self.documents.tabs:
             tab.check()
         self.overview.refresh_lists()
+        entries = self.engine.profiles.profiles()
+        faulty = sum(entry.profile is None for entry in entries)
+        keyless = sum(bool(entry.missing) for entry in entries if entry.profile is not None)
+        parts = [self.tr("%1 profiles").replace("%1", str(len(entries)))]
+        if keyless:
+            parts.append(self.tr("%1 without a key").replace("%1", str(keyless)))
+        if faulty:
+            parts.append(self.tr("%1 with problems").replace("%1", str(faulty)))
+        self.window.status.showMessage(", ".join(parts), 6000)
 
     def _set_offline(self, locked: bool) -> None:
         self.engine.offline = locked

@@ -118,6 +118,7 @@ class Documents(QObject):
         except EngineError as error:
             buttons = [BannerButton(self.tr("Save as…"), partial(self.save_as, tab))]
             if isinstance(error, ChangedOnDisk):
+                buttons.append(BannerButton(self.tr("Reload"), partial(self._reload, tab, path)))
                 buttons.append(BannerButton(self.tr("Overwrite"), partial(self._save_to, tab, path, overwrite=True)))
             self._tell(error, buttons)
             return False
@@ -127,6 +128,18 @@ class Documents(QObject):
         self._title_changed(tab)
         self.list_changed.emit()
         return True
+
+    def _reload(self, tab: FlowTab, path: Path) -> None:
+        """Take what others wrote into the flow's file; what was edited here comes back with Undo."""
+        try:
+            loaded = load_flow(path)
+        except EngineError as error:
+            self._tell(error)
+            return
+        tab.editor.edit(self.tr("Reload from disk"), loaded.spec)
+        tab.document.saved_as_read(loaded)
+        tab.editor.undo_stack.setClean()
+        self._title_changed(tab)
 
     def close_tab(self, tab: FlowTab) -> None:
         """Close a flow; asks when it runs or has changes."""

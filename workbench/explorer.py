@@ -1,6 +1,6 @@
 """The Explorer dock: flows, profiles and recorded runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QModelIndex, QSize, QSortFilterProxyModel, Qt, Signal
@@ -11,6 +11,7 @@ from workbench.theme import theme
 from workbench.widgets.row_delegate import RowDelegate
 
 ITEM_ROLE = Qt.ItemDataRole.UserRole + 1
+KIND_ROLE = Qt.ItemDataRole.UserRole + 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class ExplorerItem:
     color: str = "text2"
 
 
-KINDS = ("flow", "profile", "run")
+KINDS = ("flow", "run", "profile")
 """The groups, in order."""
 
 
@@ -36,10 +37,13 @@ class Explorer(QWidget):
 
     item_activated = Signal(object)
     """The ExplorerItem that was double-clicked or entered."""
+    folds_changed = Signal(list)
+    """The kinds of the groups that the person folded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._items: dict[str, Sequence[ExplorerItem]] = dict.fromkeys(KINDS, ())
+        self._folded: set[str] = set()
         self._filter = QLineEdit(self)
         self._filter.setPlaceholderText(self.tr("Filter"))
         self._filter.setClearButtonEnabled(True)
@@ -55,11 +59,13 @@ class Explorer(QWidget):
         self._tree.setUniformRowHeights(True)
         self._tree.setIndentation(theme.px(14))
         self._tree.setEditTriggers(QTreeView.EditTrigger.NoEditTriggers)
-        self._tree.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self._tree.setTextElideMode(Qt.TextElideMode.ElideRight)
         self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._tree.setAccessibleName(self.tr("Explorer"))
         self._tree.setItemDelegate(RowDelegate(24, self))
         self._tree.activated.connect(self._activate)
+        self._tree.collapsed.connect(lambda index: self._fold(index, True))
+        self._tree.expanded.connect(lambda index: self._fold(index, False))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(theme.px(8), theme.px(8), theme.px(8), 0)
         layout.setSpacing(theme.px(6))
@@ -79,14 +85,26 @@ class Explorer(QWidget):
         """The rows of one group."""
         return self._items[kind]
 
+    def set_folded(self, kinds: Iterable[str]) -> None:
+        """Fold exactly the groups of these kinds."""
+        self._folded = set(kinds) & set(KINDS)
+        self._show_folds()
+
+    def _fold(self, index: QModelIndex, folded: bool) -> None:
+        kind = index.data(KIND_ROLE)
+        # A filter opens groups for as long as it is there.
+        if kind is None or self._filter.text() or (kind in self._folded) is folded:
+            return
+        self._folded ^= {kind}
+        self.folds_changed.emit(sorted(self._folded))
+
+    def _show_folds(self) -> None:
+        for row in range(self._proxy.rowCount()):
+            index = self._proxy.index(row, 0)
+            self._tree.setExpanded(index, bool(self._filter.text()) or index.data(KIND_ROLE) not in self._folded)
+
     def _fill(self) -> None:
         self._tree.setIconSize(QSize(theme.px(16), theme.px(16)))
-        # All groups are open unless the person closed them.
-        closed = {
-            self._proxy.index(row, 0).data()
-            for row in range(self._proxy.rowCount())
-            if not self._tree.isExpanded(self._proxy.index(row, 0))
-        }
         self._model.clear()
         titles = {
             "flow": (self.tr("Flows"), self.tr("No flow yet")),
@@ -99,6 +117,7 @@ class Explorer(QWidget):
             head.setFont(theme.font(11, 600))
             head.setForeground(theme.color("muted"))
             head.setFlags(Qt.ItemFlag.ItemIsEnabled)
+            head.setData(kind, KIND_ROLE)
             for item in self._items[kind]:
                 row = QStandardItem(item.text)
                 row.setIcon(theme.icon(item.icon, 16, item.color, checked=None))
@@ -112,13 +131,11 @@ class Explorer(QWidget):
                 head.appendRow(row)
             head.setSizeHint(QSize(0, theme.px(28)))
             self._model.appendRow(head)
-        for row_number in range(self._proxy.rowCount()):
-            index = self._proxy.index(row_number, 0)
-            self._tree.setExpanded(index, index.data() not in closed)
+        self._show_folds()
 
     def _filter_changed(self, text: str) -> None:
         self._proxy.setFilterFixedString(text)
-        self._tree.expandAll()
+        self._show_folds()
 
     def _activate(self, index: QModelIndex) -> None:
         item = index.data(ITEM_ROLE)

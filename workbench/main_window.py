@@ -104,6 +104,12 @@ class MainWindow(QMainWindow):
             self.welcome.addWidget(page)
         self._build_center()
         self.inspectors, self.run_panels = QStackedWidget(self), QStackedWidget(self)
+        self.inspectors.addWidget(
+            EmptyPlace("sliders", self.tr("No flow open"), self.tr("What you select appears here."), self)
+        )
+        self.run_panels.addWidget(
+            EmptyPlace("run", self.tr("No flow open"), self.tr("The answers of a flow that runs appear here."), self)
+        )
         self.explorer, self.problems = Explorer(self), ProblemsView(self)
         self.docks: dict[str, QDockWidget] = {}
         self._rail = self._build_rail()
@@ -223,13 +229,28 @@ class MainWindow(QMainWindow):
         self.addDockWidget(area, dock)
         toggle: QAction = dock.toggleViewAction()
         tip = self.tr("Show or hide %1").replace("%1", title)
-        toggle.setStatusTip(tip)
         toggle.setToolTip(tip)
-        toggle.setIconVisibleInMenu(False)
-        toggle.setProperty("icon_name", icon)
-        self._rail.addAction(toggle)
         self.menus["View"].addAction(toggle)
+        # Its own action: the dock's would also close a dock that is only behind another.
+        opener = QAction(title, self)
+        opener.setToolTip(tip)
+        opener.setCheckable(True)
+        opener.setProperty("icon_name", icon)
+        opener.triggered.connect(lambda: self._press_rail(dock, opener))
+        dock.visibilityChanged.connect(opener.setChecked)
+        self._rail.addAction(opener)
         self.docks[name] = dock
+
+    def _press_rail(self, dock: QDockWidget, opener: QAction) -> None:
+        """Hide a dock that can be seen; bring any other to the front."""
+        seen = dock.isVisible() and not dock.visibleRegion().isEmpty()
+        if seen:
+            dock.hide()
+        else:
+            dock.show()
+            dock.raise_()
+        # The click toggled the button, which shows whether the dock can be seen.
+        opener.setChecked(not seen)
 
     def arrange(self) -> None:
         """Give docks their designed places and sizes (visual design, width rules)."""
@@ -359,7 +380,9 @@ class MainWindow(QMainWindow):
         return super().eventFilter(watched, event)
 
     def event(self, event: QEvent) -> bool:
-        """Remember how wide the person dragged the docks."""
+        """Remember how wide the person dragged the docks; hints are tool tips and never replace the status text."""
+        if event.type() is QEvent.Type.StatusTip:
+            return True
         done = super().event(event)
         if event.type() is QEvent.Type.MouseButtonRelease:
             self._widths.clear()
@@ -382,9 +405,8 @@ class MainWindow(QMainWindow):
         stop.setIcon(theme.icon("stop", 16, "err", checked=None))
         self._palette_field.setIcon(theme.icon("search", 14))
         self._palette_field.setIconSize(QSize(theme.px(14), theme.px(14)))
-        for dock in self.docks.values():
-            toggle = dock.toggleViewAction()
-            toggle.setIcon(theme.icon(str(toggle.property("icon_name")), 18))
+        for opener in self._rail.actions():
+            opener.setIcon(theme.icon(str(opener.property("icon_name")), 18))
         for index in range(self.tabs.count()):
             self.tabs.setTabIcon(index, theme.icon(str(self.tabs.tabBar().tabData(index)), 16))
             self._name_close_button(index, self.tabs.tabText(index))

@@ -9,10 +9,11 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-from engine import Engine, EngineError, Problem, RunRow, bundled, read_flow
+from engine import Engine, EngineError, Problem, RunRow, bundled, load_flow, read_flow
 from engine.flow.flow_check import check_flow
 from engine.flow.flow_spec import FlowSpec
 from engine.folders import Folders
+from engine.profile_store import ProfileEntry
 from workbench.command_palette import CommandPalette, Entry
 from workbench.documents import Documents
 from workbench.error_presenter import error_banner
@@ -60,6 +61,8 @@ class Overview(QObject):
         self._folders = folders
         self._tasks = tasks
         self._today = "$0"
+        self._file_titles: dict[tuple[Path, int], str] = {}
+        """Name of a flow by its file and when that was written."""
         self._palette = CommandPalette(window)
         self._focus_before: QWidget | None = None
         self.explorer, self.problems = window.explorer, window.problems
@@ -67,6 +70,8 @@ class Overview(QObject):
         self._ticker.setInterval(200)
         self._ticker.timeout.connect(self._show_run_state)
         self.explorer.item_activated.connect(self._open_item)
+        self.explorer.set_folded(settings.folded)
+        self.explorer.folds_changed.connect(lambda kinds: setattr(settings, "folded", kinds))
         self.problems.problem_chosen.connect(self._show_problem)
         self._palette.closed.connect(self._return_focus)
         documents.title_changed.connect(self._show_title)
@@ -154,7 +159,7 @@ class Overview(QObject):
         own = sorted(str(path) for path in self._folders.flows.glob("*.flow.json"))
         for path in [*own, *self._settings.recent]:
             if path not in items and Path(path).exists():
-                title = Path(path).name.removesuffix(".flow.json")
+                title = self._file_title(Path(path))
                 items[path] = ExplorerItem(kind="flow", id=path, text=title, tip=path, icon="flow")
         for name in usable_samples():
             if name not in items:
@@ -163,13 +168,22 @@ class Overview(QObject):
                 items[name] = ExplorerItem(kind="flow", id=name, text=title, tip=tip, icon="flow")
         return list(items.values())
 
+    def _file_title(self, path: Path) -> str:
+        """The name of the flow in a file, or the file's own when it has none that can be read."""
+        try:
+            key = (path, path.stat().st_mtime_ns)
+            if key not in self._file_titles:
+                self._file_titles[key] = load_flow(path).spec.name
+            name = self._file_titles[key]
+        except (EngineError, OSError):
+            name = ""
+        return name or path.name.removesuffix(".flow.json")
+
     def _profile_items(self) -> list[ExplorerItem]:
         items = []
         for entry in self._engine.profiles.profiles():
-            embedded = entry.profile is not None and entry.profile.embedded
-            color = "ok" if entry.usable and embedded else "text2" if entry.usable else "muted"
             tip = "\n".join([entry.name, *(problem.message for problem in entry.problems)])
-            icon = "server" if embedded else "profile" if entry.usable else "warning"
+            icon, color = _profile_look(entry)
             items.append(ExplorerItem(kind="profile", id=entry.name, text=entry.name, tip=tip, icon=icon, color=color))
         return items
 
@@ -231,8 +245,7 @@ class Overview(QObject):
         self.problems.show_problems(problems)
         count = f"  {len(problems)}" if problems else ""
         self._window.docks["problems"].setWindowTitle(self.tr("Problems") + count)
-        if tab is not None:
-            self._window.run_hint.setText(self._hint(tab))
+        self._window.run_hint.setText(self._hint(tab) if tab is not None else "")
 
     def _hint(self, tab: FlowTab) -> str:
         errors = sum(problem.severity == "error" for problem in tab.document.problems)
@@ -304,6 +317,15 @@ class Overview(QObject):
         self._window.tabs.setCurrentWidget(tab.editor)
         tab.editor.select([name])
         tab.editor.reveal(name)
+
+
+def _profile_look(entry: ProfileEntry) -> tuple[str, str]:
+    """Icon and colour of a profile: served here, usable, without its key, faulty."""
+    if entry.profile is None:
+        return "warning", "err"
+    if not entry.usable:
+        return "key", "muted"
+    return ("server", "ok") if entry.profile.embedded else ("profile", "text2")
 
 
 @cache

@@ -106,6 +106,15 @@ class Settings:
         """Put a flow in front of the recent ones; ten are kept."""
         self._store.setValue("documents/recent", [path, *(p for p in self.recent if p != path)][:10])
 
+    @property
+    def folded(self) -> list[str]:
+        """Kinds of the explorer's groups that are folded."""
+        return self._read_list("window/folded")
+
+    @folded.setter
+    def folded(self, value: list[str]) -> None:
+        self._store.setValue("window/folded", value)
+
     # -- running ----------------------------------------------------------------------------------------------------
 
     def inputs(self, flow: str) -> dict[str, str]:

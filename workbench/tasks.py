@@ -23,6 +23,8 @@ class Tasks(QObject):
         task = asyncio.get_running_loop().create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        # Cancelled before its first step, the task never came to the work.
+        task.add_done_callback(lambda _task: work.close())
 
     async def _guarded(self, work: Coroutine[object, object, object]) -> None:
         try:

@@ -225,6 +225,28 @@ def test_a_file_that_others_changed_is_not_overwritten_unasked(tmp_path: Path) -
     run_qt(story(), 60)
 
 
+def test_a_file_that_others_changed_can_be_reloaded_and_the_own_version_comes_back_by_undo(tmp_path: Path) -> None:
+    path = one_agent(tmp_path)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            edit(bench, "Mine.")
+            path.write_text(path.read_text("utf-8").replace("Write a line.", "Theirs."), "utf-8")
+            bench.press("Ctrl+S")
+            await bench.until(lambda: bench.banners)
+            bench.click(button(bench.banners[0], "Reload"))
+            assert prompt(bench) == "Theirs."
+            assert not bench.tab.document.is_modified
+            assert bench.window.tabs.tabText(0) == "One"
+            bench.trigger("undo")
+            assert prompt(bench) == "Mine."
+            assert bench.window.tabs.tabText(0) == "One •"
+            bench.press("Ctrl+S")
+            assert load_flow(path).spec.agents[0].template == "Mine."
+
+    run_qt(story(), 60)
+
+
 @pytest.mark.parametrize(
     ("title", "name"),
     [

@@ -3,12 +3,17 @@
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QStatusTipEvent
+from PySide6.QtWidgets import QApplication, QScrollArea
 
+from engine.folders import Folders
 from tests.helpers.fake_server import chat
-from tests.helpers.model_answers import flow_file
+from tests.helpers.model_answers import flow_file, write_profile
 from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import Workbench, opened, opened_on
+from tests.helpers.window import Workbench, button, opened, opened_on
 from workbench.explorer import ExplorerItem
+from workbench.widgets.empty_place import EmptyPlace
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -105,5 +110,155 @@ def test_a_closed_sample_is_listed_once_more_without_its_tab(tmp_path: Path) -> 
             after = {item.id: item.color for item in bench.window.explorer.items("flow")}
             assert set(after) == set(before)
             assert (before["release-announcement"], after["release-announcement"]) == ("accent", "text2")
+
+    run_qt(story(), 60)
+
+
+# -- the explorer -----------------------------------------------------------------------------------------------------
+
+
+def test_runs_stand_above_profiles_and_begin_with_their_time(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened_on(chat("Done."), tmp_path / "home", [one_agent(tmp_path)]) as (bench, _server):
+            run = await recorded_run(bench)
+            tree = bench.window.explorer._tree
+            heads = [tree.model().index(row, 0).data() for row in range(tree.model().rowCount())]
+            assert heads == ["FLOWS", "RUNS", "PROFILES"]
+            assert run.text[:5].replace(":", "").isdigit()
+            assert run.text.endswith("  Two words")
+            assert "Finished" in run.tip
+            assert tree.textElideMode() == Qt.TextElideMode.ElideRight
+
+    run_qt(story(), 60)
+
+
+def test_folded_groups_stay_folded_until_they_are_opened(tmp_path: Path) -> None:
+    def folds(bench: Workbench) -> list[bool]:
+        tree = bench.window.explorer._tree
+        return [not tree.isExpanded(tree.model().index(row, 0)) for row in range(3)]
+
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            assert folds(bench) == [False, False, False]
+            tree = bench.window.explorer._tree
+            tree.collapse(tree.model().index(2, 0))
+            bench.window.explorer._filter.setText("sort")
+            assert not any(folds(bench)[: tree.model().rowCount()])
+            bench.window.explorer._filter.clear()
+            bench.desk.overview.refresh_lists()
+            assert folds(bench) == [False, False, True]
+        async with opened(tmp_path) as bench:
+            assert folds(bench) == [False, False, True]
+            tree = bench.window.explorer._tree
+            tree.expand(tree.model().index(2, 0))
+            assert bench.settings.folded == []
+
+    run_qt(story(), 60)
+
+
+def test_a_saved_flow_is_listed_by_its_name_with_the_file_as_tip(tmp_path: Path) -> None:
+    path = one_agent(tmp_path)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            bench.press("Ctrl+W")
+            await bench.until(lambda: not bench.desk.documents.tabs)
+            item = next(item for item in bench.window.explorer.items("flow") if item.id == str(path))
+            assert (item.text, item.tip) == ("Two words", str(path))
+            path.write_text("no flow", "utf-8")
+            bench.desk.overview.refresh_lists()
+            item = next(item for item in bench.window.explorer.items("flow") if item.id == str(path))
+            assert item.text == "file-name"
+
+    run_qt(story(), 60)
+
+
+def test_profiles_without_a_key_look_unlike_faulty_ones_and_reloading_counts_them(tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    write_profile(folders, "keyless", "http://127.0.0.1:9", apiKey="${NO_SUCH_KEY_ANYWHERE}")
+    write_profile(folders, "faulty", "http://127.0.0.1:9", temperature="hot")
+
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            looks = {item.id: (item.icon, item.color) for item in bench.window.explorer.items("profile")}
+            assert looks["keyless"] == ("key", "muted")
+            assert looks["faulty"] == ("warning", "err")
+            bench.trigger("reload_profiles")
+            keyless = sum(icon == "key" for icon, _color in looks.values())
+            told = f"{len(looks)} profiles, {keyless} without a key, 1 with problems"
+            assert bench.window.status.currentMessage() == told
+
+    run_qt(story(), 60)
+
+
+# -- docks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rail_click_raises_a_dock_behind_another_and_hides_the_one_in_front(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            run, problems = bench.window.docks["run"], bench.window.docks["problems"]
+            await bench.until(lambda: not run.visibleRegion().isEmpty())
+            opener = button(bench.window._rail, "Problems")
+            bench.click(opener)
+            await bench.until(lambda: not problems.visibleRegion().isEmpty())
+            assert (problems.isHidden(), opener.isChecked()) == (False, True)
+            await bench.until(lambda: not button(bench.window._rail, "Run").isChecked())
+            assert not run.isHidden()
+            bench.click(opener)
+            assert (problems.isHidden(), opener.isChecked()) == (True, False)
+            bench.click(opener)
+            await bench.until(lambda: not problems.visibleRegion().isEmpty())
+
+    run_qt(story(), 60)
+
+
+def test_hints_never_replace_the_status_text(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            opener = button(bench.window._rail, "Problems")
+            assert opener.toolTip() == "Show or hide Problems"
+            for action in (bench.window.actions_by_id["stop"], bench.window._rail.actions()[0]):
+                action.showStatusText()
+                QApplication.sendEvent(opener, QStatusTipEvent("Stop the run"))
+            assert bench.window.status.currentMessage() == ""
+
+    run_qt(story(), 60)
+
+
+def test_without_a_flow_nothing_of_it_is_left(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, size=(700, 560)) as bench:
+            window = bench.window
+            bench.press("Ctrl+W")
+            await bench.until(lambda: not bench.desk.documents.tabs)
+            await bench.settle()
+            assert window.run_hint.text() == ""
+            for name in ("undo", "redo", "zoom_in", "zoom_out", "fit", "run"):
+                assert not window.actions_by_id[name].isEnabled()
+            for stack in (window.run_panels, window.inspectors):
+                assert isinstance(stack.currentWidget(), EmptyPlace)
+            sample = button(window.welcome, "Open a sample")
+            bench.click(sample)
+            menu = bench.desk._sample_menu
+            assert menu.isVisible()
+            assert menu.pos() == sample.mapToGlobal(sample.rect().bottomLeft())
+            menu.close()
+
+    run_qt(story(), 60)
+
+
+def test_f2_brings_the_prompt_into_view(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, size=(1280, 600)) as bench:
+            bench.tab.editor.select(["FeatureAnalyzer"])
+            scroll = bench.tab.inspector.currentWidget()
+            assert isinstance(scroll, QScrollArea)
+            await bench.settle()
+            scroll.verticalScrollBar().setValue(scroll.verticalScrollBar().maximum())
+            bench.press("F2")
+            template = bench.tab.inspector.agent_form.template
+            assert template.hasFocus()
+            await bench.until(lambda: not template.visibleRegion().isEmpty())
 
     run_qt(story(), 60)

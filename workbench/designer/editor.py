@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 
-from PySide6.QtCore import QEvent, QObject, QPointF, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QPixmapCache, QShowEvent, QUndoStack
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -11,6 +11,7 @@ from engine.errors import Problem
 from engine.events import AnyEvent, ChunkReceived, RunStarted
 from engine.flow.flow_spec import FlowSpec
 from workbench.designer.canvas_controls import FirstRunCard, Minimap, OutputTip, ZoomBar
+from workbench.designer.card_content import FOOTER_HEIGHT
 from workbench.designer.commands import EditFlow
 from workbench.designer.edits import move_agents
 from workbench.designer.flow_document import FlowDocument
@@ -101,11 +102,12 @@ class FlowEditor(QWidget):
 
     def fit_all(self) -> None:
         """Show the whole flow."""
-        self.view.fit(self.scene.extent())
+        self.view.fit(_with_footers(self.scene.extent()))
 
     def fit_selection(self) -> None:
         """Show the selected agents, or the whole flow when there are none."""
-        self.view.fit(self.scene.extent_of(self._selected) if self._selected else self.scene.extent())
+        area = self.scene.extent_of(self._selected) if self._selected else self.scene.extent()
+        self.view.fit(_with_footers(area))
 
     def zoom_in(self) -> None:
         """Show the flow larger."""
@@ -327,9 +329,14 @@ class FlowEditor(QWidget):
     def _open(self) -> None:
         start = self.scene.agents.get(self.document.spec.start) or next(iter(self.scene.agents.values()), None)
         if start is not None:
-            self.view.open_on(self.scene.extent(), start.card_rect())
+            self.view.open_on(_with_footers(self.scene.extent()), start.card_rect())
         self._arrange()
         self._follow_view()
+
+
+def _with_footers(area: QRectF) -> QRectF:
+    """The area of cards with room for the footers that a run gives them."""
+    return area if area.isEmpty() else area.adjusted(0.0, 0.0, 0.0, FOOTER_HEIGHT)
 
 
 def _renamed(before: FlowSpec, after: FlowSpec) -> dict[str, str]:

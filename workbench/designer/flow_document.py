@@ -135,7 +135,7 @@ class FlowDocument(QObject):
         if path == self._path and not overwrite and self._changed_on_disk(path):
             raise ChangedOnDisk(
                 self.tr("%1 was changed on disk since it was opened here.").replace("%1", path.name),
-                hint=self.tr("Save under another name, or overwrite what was changed there."),
+                hint=self.tr("Save under another name, reload the file, or overwrite what was changed there."),
                 facts={"path": str(path)},
             )
         self.read_only = False
@@ -153,6 +153,12 @@ class FlowDocument(QObject):
         except OSError:
             # It is gone, or cannot be read: writing it anew loses nothing, or fails by itself.
             return False
+
+    def saved_as_read(self, loaded: LoadedFlow) -> None:
+        """Count as saved: the flow is what was read from its file just now."""
+        self._saved, self._digest, self.read_only = self._spec, loaded.digest, loaded.read_only
+        self.discard_recovery()
+        self._tell_modified()
 
     def forget_saved(self) -> None:
         """Count as never saved: its file is gone."""
