@@ -332,7 +332,7 @@ class Desk(QObject):
             parts.append(self.tr("%1 without a key").replace("%1", str(keyless)))
         if faulty:
             parts.append(self.tr("%1 with problems").replace("%1", str(faulty)))
-        self.window.status.showMessage(", ".join(parts), 6000)
+        self.window.status.show_note(", ".join(parts))
 
     def _set_offline(self, locked: bool) -> None:
         self.engine.offline = locked

@@ -35,6 +35,8 @@ WIDE = 1400
 """From this width the Explorer starts open and the docks have their full size."""
 
 
+LONGEST_TAB = 280
+"""Design pixels of a tab's title."""
 LEAST_HEIGHT = 60
 """Pixels that the documents and the content of each dock keep, at any text zoom."""
 
@@ -299,7 +301,7 @@ class MainWindow(QMainWindow):
         """Open a document with the inspector and run panel that belong to it."""
         self.inspectors.addWidget(inspector)
         self.run_panels.addWidget(run_panel)
-        self.tabs.addTab(editor, theme.icon("flow", 16), title)
+        self.tabs.addTab(editor, "")
         self.tabs.setCurrentWidget(editor)
         self._name_close_button(self.tabs.indexOf(editor), title)
         self.show_tabs()
@@ -323,8 +325,10 @@ class MainWindow(QMainWindow):
         index = self.tabs.indexOf(editor)
         self.tabs.tabBar().setTabData(index, icon)
         self.tabs.setTabIcon(index, theme.icon(icon, 16))
-        self.tabs.setTabText(index, title.replace("&", "&&"))
-        self.tabs.setTabToolTip(index, tip)
+        # The end tells a run's time or that something is unsaved: a long name loses its middle.
+        shown = self.tabs.fontMetrics().elidedText(title, Qt.TextElideMode.ElideMiddle, theme.px(LONGEST_TAB))
+        self.tabs.setTabText(index, shown.replace("&", "&&"))
+        self.tabs.setTabToolTip(index, tip if shown == title else f"{title}\n{tip}")
         self._name_close_button(index, title)
 
     def _name_close_button(self, index: int, title: str) -> None:

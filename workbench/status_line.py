@@ -1,12 +1,13 @@
 """The status bar: state and progress of the run, speed, cost, embedded server, offline lock."""
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from workbench.theme import theme
 from workbench.widgets.elided import ElidedLabel, ElidedToolButton
 from workbench.widgets.icon_label import IconText
 
+NOTE_MILLISECONDS = 6000
 PROGRESS_STEPS = 1000
 """Steps of the progress bar."""
 MOST_PROGRESS = 144
@@ -40,10 +41,16 @@ class StatusLine(QStatusBar):
         self.offline.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.offline.setCheckable(True)
         self.offline.clicked.connect(self.offline_clicked)
+        self._note = ElidedLabel(self)
+        self._note.hide()
+        self._note_ends = QTimer(self)
+        self._note_ends.setSingleShot(True)
+        self._note_ends.setInterval(NOTE_MILLISECONDS)
+        self._note_ends.timeout.connect(self._note.hide)
         self._server = ("server", "text2")
         self._offline = False
         self.setContentsMargins(theme.px(8), 0, theme.px(8), 0)
-        left: tuple[QWidget, ...] = (self.run, self.progress, self.clock, self._line(), self.rate)
+        left: tuple[QWidget, ...] = (self.run, self.progress, self.clock, self._line(), self.rate, self._note)
         right: tuple[QWidget, ...] = (self.cost, self.today, self._line(), self.server, self._line(), self.offline)
         for widget in left:
             self.addWidget(widget)
@@ -80,6 +87,16 @@ class StatusLine(QStatusBar):
         """What the embedded server's text offers when it is clicked."""
         self.server.setMenu(menu)
 
+    def show_note(self, text: str) -> None:
+        """Tell for a few seconds what an action did, beside the state of the run."""
+        self._note.setText(text)
+        self._note.show()
+        self._note_ends.start()
+
+    def note(self) -> str:
+        """The note shown, empty for none."""
+        return "" if self._note.isHidden() else self._note.text()
+
     def show_cost(self, run: str, today: str) -> None:
         """Money spent on this run and today."""
         self.cost.show_text(self.tr("Run %1").replace("%1", run), "cost", tip=self.tr("Cost of this run"))
@@ -111,7 +128,7 @@ class StatusLine(QStatusBar):
             button.setFont(theme.font(12))
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
             button.setIconSize(QSize(theme.px(14), theme.px(14)))
-        for label in (self.clock, self.today):
+        for label in (self.clock, self.today, self._note):
             label.setFont(theme.font(12))
         for text in (self.run, self.rate, self.cost):
             text.setFont(theme.font(12))

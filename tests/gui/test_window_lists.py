@@ -186,7 +186,7 @@ def test_profiles_without_a_key_look_unlike_faulty_ones_and_reloading_counts_the
             bench.trigger("reload_profiles")
             keyless = sum(icon == "key" for icon, _color in looks.values())
             told = f"{len(looks)} profiles, {keyless} without a key, 1 with problems"
-            assert bench.window.status.currentMessage() == told
+            assert bench.window.status.note() == told
 
     run_qt(story(), 60)
 

@@ -94,3 +94,20 @@ def test_the_line_below_the_menus_runs_through(zoom: float, tmp_path: Path) -> N
         run_qt(story(), 60)
     finally:
         theme.set_zoom(1.0)
+
+
+def test_a_long_name_loses_its_middle_in_the_tab_and_stands_whole_in_its_tip(tmp_path: Path) -> None:
+    path = long_named(tmp_path)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            bench.tab.editor.select([bench.tab.document.spec.agents[0].name])
+            bench.type_text(bench.tab.inspector.agent_form.template, "Changed.")
+            text = bench.window.tabs.tabText(0)
+            assert text.startswith("My Flow")
+            assert text.endswith(" •")
+            assert len(text) < len(LONG) / 1.5
+            assert LONG in bench.window.tabs.tabToolTip(0)
+            assert str(path) in bench.window.tabs.tabToolTip(0)
+
+    run_qt(story(), 60)

@@ -168,6 +168,7 @@ class FirstRunCard(FloatingPanel):
         super().__init__(parent, radius=8.0, surface="bg.card")
         self._icon = QLabel(self)
         self._title = QLabel(self.tr("Press Run to see it work"), self)
+        self._title.setWordWrap(True)
         self._text = QLabel(self)
         self._text.setProperty("role", "secondary")
         self._text.setWordWrap(True)
