@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 from tests.helpers.model_answers import flow_file
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, opened
+from workbench.designer.card_content import FOOTER_HEIGHT
 from workbench.theme import theme
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -109,5 +110,25 @@ def test_a_long_name_loses_its_middle_in_the_tab_and_stands_whole_in_its_tip(tmp
             assert len(text) < len(LONG) / 1.5
             assert LONG in bench.window.tabs.tabToolTip(0)
             assert str(path) in bench.window.tabs.tabToolTip(0)
+
+    run_qt(story(), 60)
+
+
+@pytest.mark.parametrize("sample", ["release-announcement", "sort-messages"])
+def test_a_fitted_flow_has_room_for_the_footers_of_a_run(sample: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, [sample], size=(1600, 1000)) as bench:
+            editor = bench.tab.editor
+            editor.show_first_run(None)
+            await bench.settle()
+            lowest = max(item.card_rect().bottom() for item in editor.scene.agents.values())
+            for fit in (editor.fit_all, editor.fit_selection):
+                fit()
+                assert editor.view.visible_area().bottom() >= lowest + FOOTER_HEIGHT
+            # Selected cards alone, at the bottom of what is shown.
+            lowest_name = max(editor.scene.agents.values(), key=lambda item: item.card_rect().bottom()).name
+            editor.select([lowest_name])
+            editor.fit_selection()
+            assert editor.view.visible_area().bottom() >= lowest + FOOTER_HEIGHT
 
     run_qt(story(), 60)

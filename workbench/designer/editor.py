@@ -301,7 +301,8 @@ class FlowEditor(QWidget):
         beside = self._zoom_bar.width() + 2 * margin
         width = min(theme.px(670), max(room.width() - 2 * beside, theme.px(320)), room.width())
         height = self._first_run.layout_height(width)
-        top = room.height() - height - theme.px(16)
+        # On a low canvas its foot is cut, not its button.
+        top = max(theme.px(4), room.height() - height - theme.px(16))
         self._first_run.setGeometry((room.width() - width) // 2, top, width, height)
         self.view.keep_free_below(room.height() - top if self._first_run.isVisibleTo(self) else 0)
 
