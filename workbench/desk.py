@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QCursor, QDesktopServices, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
-from engine import Engine, ServerState, ServerStatus, StorageError
+from engine import Engine, LocalModelError, ServerState, ServerStatus, StorageError
 from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
 from workbench.about import About
@@ -315,7 +315,14 @@ class Desk(QObject):
         dialog.open()
 
     async def _serve(self, file: Path) -> None:
-        await self.engine.server.choose_model(file)
+        try:
+            await self.engine.server.choose_model(file)
+        except LocalModelError as error:
+            # Nothing has changed: say so before saying what to choose instead.
+            hint = self.tr("The model that was in use stays in use. %1").replace("%1", error.hint)
+            choose = BannerButton(self.tr("Choose a model file…"), self._choose_model_file)
+            self.show_error(LocalModelError(error.message, hint=hint, facts=error.facts), [choose])
+            return
         self.settings.model_file = str(file)
         await self.engine.server.ensure()
 

@@ -37,6 +37,22 @@ def test_the_server_text_offers_a_menu_and_does_nothing_by_itself(tmp_path: Path
     run_qt(story(), 60)
 
 
+def test_a_file_that_is_no_model_is_told_and_the_model_in_use_stays(tmp_path: Path) -> None:
+    wrong = tmp_path / "notes.gguf"
+    wrong.write_text("no model", "utf-8")
+
+    async def story() -> None:
+        async with opened(tmp_path / "home") as bench:
+            await bench.desk._serve(wrong)
+            (text,) = bench.banner_texts()
+            assert text.startswith("notes.gguf is not a model in gguf format.")
+            assert "The model that was in use stays in use. " in text
+            assert bench.settings.model_file == ""
+            assert button(bench.banners[0], "Choose a model file…").isVisible()
+
+    run_qt(story(), 60)
+
+
 def test_the_lock_is_a_toggle_that_shows_whether_it_is_on(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(tmp_path) as bench:
