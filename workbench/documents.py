@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from engine import Engine, EngineError, LoadedFlow, StorageError, bundled, load_flow, read_flow
+from engine.errors import FlowInvalid
 from engine.folders import Folders
 from engine.recovery_files import RecoveredDocument, RecoveryFiles
 from workbench.designer.flow_document import ChangedOnDisk, FlowDocument
@@ -96,13 +97,25 @@ class Documents(QObject):
 
     def save(self, tab: FlowTab) -> bool:
         """Save to the flow's file; a flow without one asks for it. Returns whether it is saved now."""
+        if not self._may_save(tab):
+            return False
         if tab.document.path is None:
             self.save_as(tab)
             return False
         return self._save_to(tab, tab.document.path)
 
+    def _may_save(self, tab: FlowTab) -> bool:
+        """Whether every field took what was typed; else the first that did not has the cursor, and a banner says so."""
+        if tab.inspector.finish_editing():
+            return True
+        fault = tab.inspector.invalid_fields()[0]
+        self._tell(FlowInvalid(self.tr("The flow was not saved: %1").replace("%1", fault.message), problems=[fault]))
+        return False
+
     def save_as(self, tab: FlowTab) -> None:
         """Ask for a file and save to it."""
+        if not self._may_save(tab):
+            return
         name = slug(tab.document.title) + ".flow.json"
         place = str(self._folder() / name)
         dialog = QFileDialog(self._window, self.tr("Save flow as"), place, self._file_filter())

@@ -257,6 +257,28 @@ def test_a_run_is_refused_while_a_field_has_a_wrong_value(tmp_path: Path) -> Non
     in_window(tmp_path, story)
 
 
+def test_nothing_is_saved_while_a_field_has_a_wrong_value(tmp_path: Path) -> None:
+    path = tmp_path / "two.flow.json"
+
+    async def story(bench: Workbench, form: AgentForm) -> None:
+        bench.type_text(form.system_prompt, "Hello. ")
+        bench.type_text(form.temperature, "hot")
+        before = path.read_bytes()
+        bench.press("Ctrl+S")
+        assert path.read_bytes() == before
+        assert bench.tab.document.is_modified
+        assert any("The flow was not saved: " in text and "found “hot”" in text for text in bench.banner_texts())
+        assert QApplication.focusWidget() is form.temperature
+        bench.type_text(form.temperature, "0.5")
+        bench.press("Ctrl+S")
+        saved = load_flow(path).spec.agents[0]
+        assert saved.model is not None
+        assert saved.model.overrides == {"temperature": 0.5}
+        assert not bench.tab.document.is_modified
+
+    in_window(tmp_path, story)
+
+
 def test_what_is_being_typed_counts_when_the_flow_is_run(tmp_path: Path) -> None:
     async def story(bench: Workbench, form: AgentForm) -> None:
         bench.type_text(form.max_tokens, "12")
