@@ -111,9 +111,14 @@ async def _live(
     desk = Desk(window, engine, settings, folders)
     last_resort.error_caught.connect(desk.show_error)
     desk.quit_requested.connect(lambda: None if ended.done() else ended.set_result(None))
+
+    def leave_on(number: signal.Signals) -> None:
+        logger.info("Ending on %s", number.name)
+        desk.leave()
+
     with suppress(NotImplementedError):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, desk.leave)
+            loop.add_signal_handler(number, leave_on, number)
     desk.start(documents)
     try:
         await ended

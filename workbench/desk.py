@@ -369,6 +369,7 @@ class Desk(QObject):
 
     def close(self) -> None:
         """The person wants to close the window: ask once about runs and changes, then end."""
+        logger.info("The window is asked to close")
         if self.documents.is_asking or self._closing:
             return
         concerned = [tab for tab in self.documents.tabs if tab.is_running or tab.document.is_modified]
