@@ -26,8 +26,6 @@ class FlowTab(QObject):
     """The run began, went on or ended: look at `progress` and `is_running`."""
     failed = Signal(object)
     """Something for a banner: the exception."""
-    inputs_missing = Signal()
-    """A run needs inputs that have no value."""
 
     def __init__(self, document: FlowDocument, engine: Engine, source: str, parent: QObject | None = None) -> None:
         super().__init__(parent)
