@@ -6,32 +6,42 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from engine.checkpoints import Checkpoint, Reached
+from engine.context_rows import ContextRows
 from engine.events import (
+    AgentFinished,
     AnyEvent,
     ChunkReceived,
     CompletionFinished,
     Event,
     RunFinished,
+    RunStarted,
     Statistics,
-    event_json,
 )
+from engine.history_text import clean, json_text
 
 Value = str | int | float | None
 Row = tuple[int, tuple[Value, ...]]
 """Number of a statement, and its parameters."""
 
-INSERT_RUN, INSERT_INPUTS, INSERT_EVENT, INSERT_REQUEST, FINISH_RUN = range(5)
+INSERT_RUN, INSERT_INPUTS, INSERT_BLOB, INSERT_CONTEXT, INSERT_EVENT, INSERT_REQUEST, FINISH_RUN, CHANGE_RUN = range(8)
+
+TIME_OF_REQUEST = 2
+"""Place of the time among the parameters of INSERT_REQUEST."""
 
 # A batch whose commit failed half-way is written again, so every statement may be repeated.
 STATEMENTS = (
     "INSERT OR REPLACE INTO runs (id, flow, started, status, pid, process_mark) VALUES (?, ?, ?, 'running', ?, ?)",
-    "INSERT OR REPLACE INTO run_inputs (run_id, flow_text, inputs, profiles) VALUES (?, ?, ?, ?)",
-    "INSERT OR REPLACE INTO events (run_id, seq, event) VALUES (?, ?, ?)",
+    "INSERT OR REPLACE INTO run_inputs (run_id, flow_text, inputs, profiles, flow_origin) VALUES (?, ?, ?, ?, ?)",
+    "INSERT OR REPLACE INTO blobs (run_id, id, data) VALUES (?, ?, ?)",
+    "INSERT OR REPLACE INTO contexts (run_id, number, reached, step, agent, data) VALUES (?, ?, ?, ?, ?, ?)",
+    "INSERT OR REPLACE INTO events (run_id, seq, event, context) VALUES (?, ?, ?, ?)",
     """INSERT OR REPLACE INTO requests (run_id, seq, ts, agent, profile, model, requests, in_tokens, cached_in_tokens,
         out_tokens, reasoning_out_tokens, cost, provenance, seconds, first_token, finish_reason)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
     """UPDATE runs SET status = ?, seconds = ?, requests = ?, in_tokens = ?, cached_in_tokens = ?, out_tokens = ?,
         reasoning_out_tokens = ?, cost = ?, provenance = ? WHERE id = ?""",
+    "UPDATE runs SET origin = ?, parent = ?, edited = ? WHERE id = ?",
 )
 
 
@@ -44,6 +54,7 @@ class RunBegun:
     flow_text: str
     inputs: Mapping[str, Sequence[object]]
     profiles: Mapping[str, str]
+    flow_origin: str = ""
     started: float = field(default_factory=time.time)
     """Seconds since the epoch."""
 
@@ -63,8 +74,15 @@ class _Text:
 
 @dataclass(slots=True)
 class _OpenRun:
-    started: float
+    begun: RunBegun
+    contexts: ContextRows
     seq: int = 0
+    number: int = 0
+    """Of the last checkpoint."""
+    kept: int = 0
+    """Events to come that are those of an earlier run: their requests are counted there."""
+    leaving: dict[int, tuple[object, int]] = field(default_factory=dict)
+    """Id of the values of a context that leaves a step → those values, and the checkpoint that holds them."""
     texts: dict[tuple[int, str, int], _Text] = field(default_factory=dict)
     """Keys: step, branch, attempt."""
 
@@ -75,6 +93,8 @@ class HistoryRows:
     def __init__(self, pid: int, process_mark: str) -> None:
         self._process = (pid, process_mark)
         self._runs: dict[str, _OpenRun] = {}
+        self._ended: list[_OpenRun] = []
+        """Runs whose end may not be saved yet."""
         self._rows: list[Row] = []
 
     @property
@@ -84,10 +104,45 @@ class HistoryRows:
 
     def begin(self, begun: RunBegun) -> None:
         """A run begins; events of runs that did not, or have finished, are ignored."""
-        self._runs[begun.run_id] = _OpenRun(begun.started)
+        if begun.run_id not in self._runs:
+            self._runs[begun.run_id] = _OpenRun(begun, ContextRows(begun.run_id, self._add_blob))
+        self._begin(begun)
+
+    def _begin(self, begun: RunBegun) -> None:
         run = (begun.run_id, clean(begun.flow), begun.started, *self._process)
-        inputs = (begun.run_id, clean(begun.flow_text), _json(begun.inputs), _json(begun.profiles))
+        texts = (json_text(begun.inputs), json_text(begun.profiles), clean(begun.flow_origin))
+        inputs = (begun.run_id, clean(begun.flow_text), *texts)
         self._rows += ((INSERT_RUN, run), (INSERT_INPUTS, inputs))
+
+    def again(self) -> list[Row]:
+        """The first rows of the runs under way, for a new database in the place of one that was lost."""
+        rows, self._rows = self._rows, []
+        for run in [*self._runs.values(), *self._ended]:
+            run.contexts.forget()
+            self._begin(run.begun)
+        first, self._rows = self._rows, rows
+        return first
+
+    def saved(self) -> None:
+        """Everything taken so far is saved."""
+        self._ended.clear()
+
+    def _add_blob(self, values: tuple[str, int, str]) -> None:
+        self._rows.append((INSERT_BLOB, values))
+
+    def reach(self, checkpoint: Checkpoint) -> None:
+        """Take in what a run has reached."""
+        run = self._runs.get(checkpoint.run_id)
+        if run is None:
+            return
+        data = run.contexts.data(checkpoint)
+        run.number += 1
+        name = clean(checkpoint.agent)
+        row = (checkpoint.run_id, run.number, checkpoint.reached.value, checkpoint.step, name, data)
+        self._rows.append((INSERT_CONTEXT, row))
+        if checkpoint.reached is Reached.LEFT:
+            values = checkpoint.contexts[0].values
+            run.leaving[id(values)] = values, run.number
 
     def add(self, event: AnyEvent) -> None:
         """Take in one event. Text waits for the next other event of its branch, or for `fold`."""
@@ -95,23 +150,31 @@ class HistoryRows:
         if run is None:
             return
         if isinstance(event, ChunkReceived):
-            key = (event.step, event.branch, event.attempt)
-            text = run.texts.get(key)
-            if text is None:
-                text = run.texts[key] = _Text(event)
-            text.content.append(event.content)
-            text.reasoning.append(event.reasoning)
+            self._add_text(run, event)
             return
         if run.texts:
             whole_run = isinstance(event, RunFinished)
             self._fold(run, [key for key in run.texts if whole_run or key[:2] == (event.step, event.branch)])
-        if isinstance(event, CompletionFinished):
+        if isinstance(event, CompletionFinished) and not run.kept:
             self._rows.append((INSERT_REQUEST, _request(event, run.seq)))
         self._append(run, event)
+        run.kept -= run.kept > 0
+        if isinstance(event, RunStarted) and event.origin:
+            run.kept = event.kept
+            self._rows.append((CHANGE_RUN, (event.origin, event.parent, int(event.edited), event.run_id)))
         if isinstance(event, RunFinished):
-            seconds = event.statistics.effective_seconds or max(0.0, event.time - run.started)
+            seconds = event.statistics.effective_seconds or max(0.0, event.time - run.begun.started)
             self._rows.append(finish_run(event.run_id, event.status, seconds, event.statistics))
-            del self._runs[event.run_id]
+            self._ended.append(self._runs.pop(event.run_id))
+
+    def _add_text(self, run: _OpenRun, event: ChunkReceived) -> None:
+        key = (event.step, event.branch, event.attempt)
+        text = run.texts.get(key)
+        if text is None:
+            text = run.texts[key] = _Text(event)
+        text.content.append(event.content)
+        text.reasoning.append(event.reasoning)
+        run.kept -= run.kept > 0
 
     def fold(self) -> None:
         """Turn all waiting text into rows."""
@@ -128,7 +191,11 @@ class HistoryRows:
             self._append(run, run.texts.pop(key).event())
 
     def _append(self, run: _OpenRun, event: Event) -> None:
-        self._rows.append((INSERT_EVENT, (event.run_id, run.seq, _json(event))))
+        number = None
+        if isinstance(event, AgentFinished) and (known := run.leaving.pop(id(event.values), None)) is not None:
+            number = known[1]
+            event = msgspec.structs.replace(event, values={})
+        self._rows.append((INSERT_EVENT, (event.run_id, run.seq, json_text(event), number)))
         run.seq += 1
 
 
@@ -144,7 +211,7 @@ def _request(event: CompletionFinished, seq: int) -> tuple[Value, ...]:
         *_figures(used),
         used.seconds,
         used.first_token,
-        event.finish_reason.value,
+        str(event.finish_reason),
     )
 
 
@@ -161,7 +228,7 @@ def _figures(used: Statistics) -> tuple[Value, ...]:
         used.out_tokens,
         used.reasoning_out_tokens,
         str(used.cost),
-        used.provenance.value,
+        str(used.provenance),
     )
 
 
@@ -182,31 +249,3 @@ def merge_chunks(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     for place, text in texts.values():
         merged[place] = text.event()
     return merged
-
-
-def clean(text: str) -> str:
-    """The text with half characters (lone surrogates) replaced by U+FFFD; halves that belong together are joined."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def _json(value: object) -> str:
-    """JSON of an event or of plain values, whatever a context may hold."""
-    try:
-        data = event_json(value) if isinstance(value, Event) else msgspec.json.encode(value, enc_hook=str)
-    except (UnicodeEncodeError, TypeError):
-        data = msgspec.json.encode(_plain(msgspec.to_builtins(value, enc_hook=str, str_keys=True)))
-    return data.decode()
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {clean(str(key)): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -14,22 +14,37 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from datetime import time as time_of_day
-from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-import msgspec
+from engine.checkpoints import Checkpoint
+from engine.errors import DatabaseDamaged, RunNotFound, StorageError
+from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RunFinished
+from engine.history_changes import delete_older, delete_run, keep_frozen, thaw
+from engine.history_queries import (
+    CostTotal,
+    ReachedRun,
+    RecordedRun,
+    RunRow,
+    mark_crashed,
+    read_frozen,
+    read_reached,
+    read_rows,
+    read_run,
+    used_since,
+)
+from engine.history_rows import FINISH_RUN, INSERT_REQUEST, STATEMENTS, TIME_OF_REQUEST, HistoryRows, Row, RunBegun
+from engine.history_schema import HISTORY
+from engine.history_usage import HOUR, MARK_HOURS, HourOfUse, add_up, read_usage
+from engine.process_identity import own_identity
+from engine.sqlite_schema import FAULTS, open_for_reading, open_for_writing, set_aside, storage_error
+from engine.statistics import RequestStatistic
 
-from engine.errors import RunNotFound, StorageError
-from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RunFinished, Statistics, read_event
-from engine.history_rows import FINISH_RUN, STATEMENTS, HistoryRows, Row, RunBegun, finish_run, merge_chunks
-from engine.process_identity import is_alive, own_identity
-from engine.sqlite_schema import HISTORY, open_for_reading, open_for_writing, storage_error
-from engine.statistics import CostProvenance, RequestStatistic
+__all__ = ["CostTotal", "HourOfUse", "ReachedRun", "RecordedRun", "RunHistory", "RunRow"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,54 +55,10 @@ FLUSH_SECONDS = 1.0
 RETRY_SECONDS = 5.0
 """After a failure the disk is tried again this often, and whenever somebody waits for it."""
 BATCH_ROWS = 500
+LOG_PAGES = 4000
+"""Of the write-ahead log before it is brought into the database, which waits for the disk: 16 MB."""
 
-COMMITTED_AT_ONCE = frozenset({AgentFinished, BranchFailed, CompletionFinished, RunFinished})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """A recorded run in a list."""
-
-    id: str
-    flow: str
-    started: datetime
-    """Aware, UTC."""
-    status: str
-    """running, finished, failed, stopped, budget, or crashed: its process died."""
-    seconds: float | None
-    """Wall time; None while it runs."""
-    requests: int
-    in_tokens: int
-    cached_in_tokens: int
-    out_tokens: int
-    reasoning_out_tokens: int
-    cost: Decimal
-    provenance: CostProvenance
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
-    """All of a recorded run."""
-
-    row: RunRow
-    events: list[AnyEvent]
-    """In order; the chunks of an attempt are one."""
-    flow_text: str
-    """The flow as it was run."""
-    inputs: dict[str, list[object]]
-    profiles: dict[str, str]
-    """Agent → profile."""
-    unreadable: int = 0
-    """Events of another version, left out."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostTotal:
-    """A sum of costs."""
-
-    cost: Decimal
-    provenance: CostProvenance
-    """The weakest of all; `unknown`: the sum is a lower bound."""
+COMMITTED_AT_ONCE = frozenset({Checkpoint, AgentFinished, BranchFailed, CompletionFinished, RunFinished})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +82,7 @@ class RunHistory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._queue: deque[RunBegun | AnyEvent | _Waiter] = deque()
+        self._queue: deque[RunBegun | AnyEvent | Checkpoint | _Waiter] = deque()
         # A lock is the cheapest bell: the writer waits for it, who brings work (only the loop's thread) releases it.
         self._bell = threading.Lock()
         self._bell.acquire()
@@ -121,6 +92,8 @@ class RunHistory:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: list[Callable[[StorageError], None]] = []
         self._error: StorageError | None = None
+        self._moved = False
+        """The database was set aside by who read it; the writer begins a new one."""
         # Of the writer's thread only:
         self._rows = HistoryRows(*own_identity())
         self._unsaved: list[Row] = []
@@ -145,15 +118,18 @@ class RunHistory:
         flow_text: str,
         inputs: Mapping[str, Sequence[object]],
         profiles: Mapping[str, str],
+        origin: str = "",
     ) -> bool:
         """Record that a run begins and wait until that is saved, or has failed (the result says which)."""
         self._queue.append(
-            RunBegun(run_id=run_id, flow=flow_name, flow_text=flow_text, inputs=inputs, profiles=profiles)
+            RunBegun(
+                run_id=run_id, flow=flow_name, flow_text=flow_text, inputs=inputs, profiles=profiles, flow_origin=origin
+            )
         )
         return await self.flush()
 
-    def record(self, event: AnyEvent) -> None:
-        """Take note of an event of a run that has begun; costs a microsecond."""
+    def record(self, event: AnyEvent | Checkpoint) -> None:
+        """Take note of an event of a run that has begun, or of what it has reached; costs a microsecond."""
         self._queue.append(event)
         if self._sleeping or type(event) in COMMITTED_AT_ONCE:
             self._ring()
@@ -184,23 +160,74 @@ class RunHistory:
 
     async def runs(self, limit: int = 100) -> list[RunRow]:
         """The newest runs, newest first. Raises StorageError."""
-        return await self._read(lambda connection: _read_rows(connection, limit), [])
+        return await self._read(lambda connection: read_rows(connection, limit), [])
 
     async def run(self, run_id: str) -> RecordedRun:
         """One run. Raises RunNotFound or StorageError."""
-        found = await self._read(lambda connection: _read_run(connection, run_id), None)
+        found = await self._read(lambda connection: read_run(connection, run_id), None)
         if found is None:
-            raise RunNotFound(
-                f"There is no recorded run {run_id}.", hint="`workbench runs list` shows the recorded runs."
-            )
+            raise _no_run(run_id)
         return found
 
-    async def today_cost(self, now: datetime | None = None) -> CostTotal:
-        """What the requests of this day cost, in local time. Raises StorageError."""
-        day = (now or datetime.now(UTC)).astimezone().date()
-        midnight = datetime.combine(day, time_of_day()).astimezone().timestamp()
-        nothing = CostTotal(cost=Decimal(0), provenance=CostProvenance.FREE)
-        return await self._read(lambda connection: _read_cost(connection, midnight), nothing)
+    async def reached(self, run_id: str) -> ReachedRun:
+        """How far one run came, to go on from there. Raises RunNotFound or StorageError."""
+        found = await self._read(lambda connection: read_reached(connection, run_id), None)
+        if found is None:
+            raise _no_run(run_id)
+        return found
+
+    async def delete(self, run_id: str) -> None:
+        """Delete a run; what it cost stays in the sums of its days. Raises RunNotFound or StorageError."""
+        if not await self._change(lambda connection: delete_run(connection, run_id)):
+            raise _no_run(run_id)
+
+    async def prune(self, days: float) -> int:
+        """Delete runs that began more than so many days ago and have ended; how many. Raises StorageError."""
+        before = time.time() - days * 86_400
+        return await self._change(lambda connection: delete_older(connection, before))
+
+    async def keep_frozen(self, flow: str, agent: str, data: str) -> None:
+        """Keep the answers of an agent of a flow (its path, or any name of it) as JSON. Raises StorageError."""
+        await self._change(lambda connection: keep_frozen(connection, flow, agent, data))
+
+    async def thaw(self, flow: str, agent: str) -> None:
+        """Forget the kept answers of an agent. Raises StorageError."""
+        await self._change(lambda connection: thaw(connection, flow, agent))
+
+    async def frozen(self, flow: str) -> dict[str, str]:
+        """Agent → its kept answers as JSON. Raises StorageError."""
+        return await self._read(lambda connection: read_frozen(connection, flow), {})
+
+    async def today_cost(self, now: datetime | None = None, zone: tzinfo | None = None) -> CostTotal:
+        """What the requests of this day cost, from midnight in a time zone; missing: that of this machine.
+
+        Raises StorageError.
+        """
+        used = await self.today(now, zone)
+        return CostTotal(cost=used.cost, provenance=used.cost_provenance)
+
+    async def today(self, now: datetime | None = None, zone: tzinfo | None = None) -> RequestStatistic:
+        """What the requests of this day used, from midnight as for `today_cost`. Raises StorageError."""
+        day = (now or datetime.now(UTC)).astimezone(zone).date()
+        midnight = datetime.combine(day, time_of_day(), zone).astimezone(zone).timestamp()
+        return await self._read(lambda connection: used_since(connection, midnight), RequestStatistic())
+
+    async def usage(self, since: datetime, until: datetime | None = None) -> list[HourOfUse]:
+        """What was used in the hours that begin within a time, of deleted runs too; missing: up to now.
+
+        Raises StorageError.
+        """
+        begin, end = since.timestamp(), time.time() if until is None else until.timestamp()
+
+        def read(connection: sqlite3.Connection) -> list[HourOfUse] | None:
+            return read_usage(connection, begin, end)
+
+        nothing: list[HourOfUse] | None = []
+        found = await self._read(read, nothing)
+        if found is None:
+            await self._change(add_up)
+            found = await self._read(read, nothing)
+        return found or []
 
     def _ring(self) -> None:
         if self._bell.locked():
@@ -217,10 +244,35 @@ class RunHistory:
             with contextlib.closing(connection):
                 try:
                     return query(connection)
-                except sqlite3.Error as error:
+                except FAULTS as error:
                     raise storage_error(self._path, error) from error
 
-        return await asyncio.to_thread(read)
+        self._loop = asyncio.get_running_loop()
+        try:
+            return await asyncio.to_thread(read)
+        except DatabaseDamaged:
+            if not await asyncio.to_thread(self._set_aside):
+                raise
+            self._moved = True
+            return nothing
+
+    async def _change(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Change what is recorded, in one transaction of its own."""
+        if self._thread is not None:
+            await self.flush()
+
+        def write() -> T:
+            connection = open_for_writing(self._path, HISTORY)
+            with contextlib.closing(connection):
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    result = change(connection)
+                    connection.execute("COMMIT")
+                except FAULTS as error:
+                    raise storage_error(self._path, error) from error
+            return result
+
+        return await asyncio.to_thread(write)
 
     # -- the writer's thread ------------------------------------------------------------------------------------------
 
@@ -255,7 +307,12 @@ class RunHistory:
                 waiters.append(item)
                 continue
             try:
-                self._rows.begin(item) if isinstance(item, RunBegun) else self._rows.add(item)
+                if isinstance(item, RunBegun):
+                    self._rows.begin(item)
+                elif isinstance(item, Checkpoint):
+                    self._rows.reach(item)
+                else:
+                    self._rows.add(item)
             except Exception as error:  # one odd event must not end the recording
                 text = f"An event of run {item.run_id} cannot be recorded ({type(item).__name__}: {error})."
                 self._fail(StorageError(text, facts={"path": str(self._path)}))
@@ -272,19 +329,48 @@ class RunHistory:
         if self._error is not None and not now and time.monotonic() < self._next_try:
             return False
         try:
-            if self._connection is None:
-                self._connection = open_for_writing(self._path, HISTORY)
-                _mark_crashed(self._connection)
-            while self._unsaved:
-                _write(self._connection, self._unsaved[:BATCH_ROWS])
-                del self._unsaved[:BATCH_ROWS]
+            if self._moved:
+                self._moved = False
+                self._disconnect()
+                self._unsaved = self._rows.again() + self._unsaved
+            try:
+                self._write_all()
+            except (DatabaseDamaged, *FAULTS) as error:
+                self._disconnect()
+                if not isinstance(storage_error(self._path, error), DatabaseDamaged) or not self._set_aside():
+                    raise
+                self._unsaved = self._rows.again() + self._unsaved
+                self._write_all()
         except Exception as error:  # whatever it is, the runs go on
             self._next_try = time.monotonic() + RETRY_SECONDS
             self._disconnect()
-            self._fail(error if isinstance(error, StorageError) else storage_error(self._path, error))
+            self._fail(storage_error(self._path, error))
             return False
+        self._rows.saved()
         self._error = None
         return True
+
+    def _write_all(self) -> None:
+        if self._connection is None:
+            self._connection = open_for_writing(self._path, HISTORY)
+            self._connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+            mark_crashed(self._connection)
+        while self._unsaved:
+            write(self._connection, self._unsaved[:BATCH_ROWS])
+            del self._unsaved[:BATCH_ROWS]
+
+    def _set_aside(self) -> bool:
+        """Move a damaged database out of the way and tell so; whether there is room for a new one."""
+        place = set_aside(self._path, HISTORY)
+        if place is not None and self._loop is not None:
+            error = DatabaseDamaged(
+                f"The database of recorded runs was damaged. It is now {place.name}, and a new one was begun.",
+                hint=f"`workbench runs salvage '{place}'` brings back what can be read of it.",
+                facts={"path": str(self._path), "moved to": str(place)},
+            )
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+                self._loop.call_soon_threadsafe(self._tell, error)
+        return place is not None or not self._path.exists()
 
     def _fail(self, error: StorageError) -> None:
         first, self._error = self._error is None, error
@@ -304,7 +390,11 @@ class RunHistory:
             self._connection = None
 
 
-def _write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def _no_run(run_id: str) -> RunNotFound:
+    return RunNotFound(f"There is no recorded run {run_id}.", hint="`workbench runs list` shows the recorded runs.")
+
+
+def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """One transaction; with the end of a run it is on the disk when this returns."""
     durable = any(statement == FINISH_RUN for statement, _ in rows)
     if durable:
@@ -312,7 +402,11 @@ def _write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statement, group in groupby(sorted(rows, key=itemgetter(0)), key=itemgetter(0)):
-            connection.executemany(STATEMENTS[statement], [values for _, values in group])
+            values = [values for _, values in group]
+            connection.executemany(STATEMENTS[statement], values)
+            if statement == INSERT_REQUEST:
+                times = (row[TIME_OF_REQUEST] for row in values)
+                connection.executemany(MARK_HOURS, {(int(ts // HOUR),) for ts in times if isinstance(ts, float | int)})
         connection.execute("COMMIT")
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
@@ -320,127 +414,3 @@ def _write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         raise
     if durable:
         connection.execute("PRAGMA synchronous = NORMAL")
-
-
-class _Moment(msgspec.Struct):
-    """The one field needed of a last event."""
-
-    time: float
-
-
-def _mark_crashed(connection: sqlite3.Connection) -> None:
-    """Runs whose process died are crashed, with what their finished requests used."""
-    running = connection.execute("SELECT id, started, pid, process_mark FROM runs WHERE status = 'running'").fetchall()
-    for run_id, started, pid, mark in running:
-        if is_alive(pid, mark):
-            continue
-        last = connection.execute(
-            "SELECT event FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
-        ).fetchone()
-        end = started
-        with contextlib.suppress(msgspec.MsgspecError):
-            end = msgspec.json.decode(last[0], type=_Moment).time if last else started
-        used = Statistics.of_run(_used(connection, run_id))
-        statement, values = finish_run(run_id, "crashed", max(0.0, end - started), used)
-        connection.execute(STATEMENTS[statement], values)
-
-
-def _used(connection: sqlite3.Connection, run_id: str) -> RequestStatistic:
-    """The sum over the finished requests of a run."""
-    used = RequestStatistic()
-    for requests, tokens_in, cached, tokens_out, reasoning, cost, provenance in connection.execute(
-        "SELECT requests, in_tokens, cached_in_tokens, out_tokens, reasoning_out_tokens, cost, provenance"
-        " FROM requests WHERE run_id = ?",
-        (run_id,),
-    ):
-        if requests:
-            used.provenances.add(CostProvenance(provenance))
-        used.requests += requests
-        used.in_tokens += tokens_in
-        used.cached_in_tokens += cached
-        used.out_tokens += tokens_out
-        used.reasoning_out_tokens += reasoning
-        used.cost += Decimal(cost)
-    return used
-
-
-class _Stored(NamedTuple):
-    """A row of the table `runs`."""
-
-    id: str
-    flow: str
-    started: float
-    status: str
-    seconds: float | None
-    requests: int
-    in_tokens: int
-    cached_in_tokens: int
-    out_tokens: int
-    reasoning_out_tokens: int
-    cost: str
-    provenance: str
-    pid: int
-    process_mark: str
-
-
-_SELECT_RUNS = f"SELECT {', '.join(_Stored._fields)} FROM runs"  # noqa: S608 - constant names
-
-
-def _read_rows(connection: sqlite3.Connection, limit: int) -> list[RunRow]:
-    found = connection.execute(f"{_SELECT_RUNS} ORDER BY started DESC, id LIMIT ?", (limit,)).fetchall()
-    return [_row(connection, _Stored(*values)) for values in found]
-
-
-def _row(connection: sqlite3.Connection, stored: _Stored) -> RunRow:
-    """The row to show; of a run without an end, what its finished requests used."""
-    status, used = stored.status, _used(connection, stored.id) if stored.status == "running" else None
-    if status == "running" and not is_alive(stored.pid, stored.process_mark):
-        status = "crashed"
-    return RunRow(
-        id=stored.id,
-        flow=stored.flow,
-        started=datetime.fromtimestamp(stored.started, UTC),
-        status=status,
-        seconds=stored.seconds,
-        requests=used.requests if used else stored.requests,
-        in_tokens=used.in_tokens if used else stored.in_tokens,
-        cached_in_tokens=used.cached_in_tokens if used else stored.cached_in_tokens,
-        out_tokens=used.out_tokens if used else stored.out_tokens,
-        reasoning_out_tokens=used.reasoning_out_tokens if used else stored.reasoning_out_tokens,
-        cost=used.cost if used else Decimal(stored.cost),
-        provenance=used.cost_provenance if used else CostProvenance(stored.provenance),
-    )
-
-
-def _read_run(connection: sqlite3.Connection, run_id: str) -> RecordedRun | None:
-    found = connection.execute(f"{_SELECT_RUNS} WHERE id = ?", (run_id,)).fetchone()
-    if found is None:
-        return None
-    texts = connection.execute("SELECT flow_text, inputs, profiles FROM run_inputs WHERE run_id = ?", (run_id,))
-    flow_text, inputs, profiles = texts.fetchone() or ("", "{}", "{}")
-    events: list[AnyEvent] = []
-    unreadable = 0
-    for (text,) in connection.execute("SELECT event FROM events WHERE run_id = ? ORDER BY seq", (run_id,)):
-        try:
-            events.append(read_event(text))
-        except msgspec.MsgspecError:
-            unreadable += 1
-    return RecordedRun(
-        row=_row(connection, _Stored(*found)),
-        events=merge_chunks(events),
-        flow_text=flow_text,
-        inputs=msgspec.json.decode(inputs, type=dict[str, list[object]]),
-        profiles=msgspec.json.decode(profiles, type=dict[str, str]),
-        unreadable=unreadable,
-    )
-
-
-def _read_cost(connection: sqlite3.Connection, since: float) -> CostTotal:
-    """Exact sum of the requests that ended since then (seconds since the epoch)."""
-    total = RequestStatistic()
-    for cost, provenance in connection.execute(
-        "SELECT cost, provenance FROM requests WHERE ts >= ? AND requests > 0", (since,)
-    ):
-        total.cost += Decimal(cost)
-        total.provenances.add(CostProvenance(provenance))
-    return CostTotal(cost=total.cost, provenance=total.cost_provenance)

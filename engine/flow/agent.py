@@ -1,16 +1,26 @@
 """Agents: one step of a flow each. Fill the fields, or subclass and override the methods of the same names."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from engine.conversation import Turn
-from engine.flow.context import Context
+from engine.conversation import ImagePart, ToolDefinition, ToolUse, Turn
+from engine.errors import FlowError
+from engine.flow.context import Context, text_of
 from engine.flow.flow_spec import AgentType
-from engine.flow.handlers import Handler, TextHandler
-from engine.flow.template import Parts, expand
+from engine.flow.handlers import Handler, TextHandler, ToolCallingHandler
+from engine.flow.template import Parts, expand, is_long
+from engine.flow.tools import Offer, Tool
 from engine.profile import Category, Overrides, ProfileRef
 
+if TYPE_CHECKING:
+    from engine.flow.subflow import Subflow
+
 __all__ = ["Agent", "AgentType", "Hook", "Merge", "Next", "merge_contexts"]
+
+MAX_TOOL_ROUNDS = 8
+"""How often an agent may call tools before its final answer, unless it says otherwise."""
 
 Hook = Callable[[Context], Awaitable[None] | None]
 Merged = list[Context] | None
@@ -44,6 +54,9 @@ class Agent:
     it before it is split.
     """
 
+    subflow: "Subflow | None" = None
+    """A flow that runs in place of a request (subflow.py)."""
+
     def __init__(
         self,
         name: str,
@@ -54,6 +67,7 @@ class Agent:
         system_prompt: str = "",
         template: str = "",
         few_shot: Sequence[Turn] = (),
+        images: Sequence[str] = (),
         handler: Callable[[Context], Handler] | None = None,
         before: Hook | None = None,
         after: Hook | None = None,
@@ -66,6 +80,10 @@ class Agent:
         stop: Sequence[str] = (),
         response_schema: Mapping[str, object] | None = None,
         timeout: float | None = None,
+        tools: Sequence[Tool | ToolDefinition] = (),
+        tool_use: ToolUse = ToolUse.AUTO,
+        forced_tool: str = "",
+        max_tool_rounds: int = MAX_TOOL_ROUNDS,
         stream: bool = True,
         skip_cache: bool = False,
         render: Callable[[str, Context], Parts] | None = None,
@@ -76,6 +94,7 @@ class Agent:
             category: used when there is no profile; a text is a label (`M`) or the name of an own category.
             profile: wins over the category.
             few_shot: earlier turns, put before the user turn.
+            images: keys whose values are pictures (ImagePart, or `data:` or http(s) addresses) for the user turn.
             handler: makes a new handler for each attempt; missing: the answer goes to the key `response`.
             choose_next: missing or None as result: the flow ends.
             targets: every name `choose_next` may return, if that is known; lets a gathering agent start earlier.
@@ -84,7 +103,11 @@ class Agent:
             stop: texts that end the answer.
             response_schema: JSON schema the server is asked to keep to, if it can.
             timeout: seconds for one request.
-            stream: whether chunks become events.
+            tools: what the model may call; of a ToolDefinition the handler runs the calls.
+            tool_use: whether it calls one; after the first round it decides itself.
+            forced_tool: the one tool it calls first.
+            max_tool_rounds: how often it may call tools before its final answer.
+            stream: whether chunks become events and the keys of the handler fill up while they arrive.
             render: another template language: text and context to parts (see template.py).
         """
         self.name = name
@@ -94,12 +117,15 @@ class Agent:
         self.system_prompt = system_prompt
         self.template = template
         self.few_shot = tuple(few_shot)
+        self.images = tuple(images)
         self.gather = gather
         self.retry_on_parsing_error = retry_on_parsing_error
+        self.max_tool_rounds = max_tool_rounds
         self.stream = stream
         self.skip_cache = skip_cache
         self.overrides = _overrides(overrides, stop, response_schema, timeout)
         """What a request changes about the profile, `stop`, `responseFormat` and `timeout` included."""
+        self._offer = Offer.of(tools, tool_use, forced_tool) if tools else None
         self._handler = handler
         self._before = before
         self._after = after
@@ -127,15 +153,30 @@ class Agent:
         """Which profile or category to ask."""
         return self.category if self.profile is None else self.profile
 
-    def prompt(self, context: Context) -> tuple[Parts, Parts]:
+    def prompt(self, context: Context) -> Awaitable[tuple[Parts, Parts]] | tuple[Parts, Parts]:
         """System prompt and text of the user turn, with the keys that split it still open."""
+        if self._render is None and (is_long(self.template, context) or is_long(self.system_prompt, context)):
+            return asyncio.to_thread(self._prompt, context)
+        return self._prompt(context)
+
+    def _prompt(self, context: Context) -> tuple[Parts, Parts]:
         render = self._render or expand
         system = render(self.system_prompt, context) if self.system_prompt else ()
         return system, render(self.template, context) if self.template else ()
 
+    def pictures(self, context: Context) -> tuple[ImagePart, ...]:
+        """The pictures of the user turn; raises FlowError for a value that is none."""
+        return tuple(_picture(self.name, key, value) for key in self.images for value in context.get(key, ()))
+
     def handler(self, context: Context) -> Handler:
         """A handler for one attempt."""
-        return TextHandler("response") if self._handler is None else self._handler(context)
+        if self._handler is not None:
+            return self._handler(context)
+        return TextHandler("response") if self._offer is None else ToolCallingHandler()
+
+    def offer(self, context: Context) -> Offer | None:
+        """The tools of this step."""
+        return self._offer
 
     def before(self, context: Context) -> Awaitable[None] | None:
         """Prepare the context, before the template is expanded."""
@@ -155,6 +196,19 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.name!r}, {self.type.value})"
+
+
+def _picture(agent: str, key: str, value: object) -> ImagePart:
+    if isinstance(value, ImagePart):
+        return value
+    try:
+        return ImagePart.of_url(text_of(value))
+    except ValueError as error:
+        raise FlowError(
+            f'"{agent}" cannot show the key {key} to the model: {error}.',
+            hint="Fill it from an input of the type image.",
+            facts={"key": key, "agent": agent},
+        ) from None
 
 
 def _overrides(

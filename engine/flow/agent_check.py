@@ -1,27 +1,25 @@
 """Checks the fields of one agent: kind, model, handler, operations, merge."""
 
+import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from engine.errors import ProfileInvalid
 from engine.flow.flow_spec import AgentSpec, AgentType, HandlerSpec, MergeSpec, ModelSpec, OperationSpec
+from engine.flow.grader_check import check_grader, check_tools
 from engine.flow.report import Report
+from engine.flow.subflow_check import check_node_fields
+from engine.plugins import Plugins
 from engine.profile import ModelProfile, Provider
 from engine.profile_builder import apply_overrides, inline_profile
 from engine.profile_keys import HEADER_PREFIX
 
 _NOT_YET: tuple[tuple[str, str, Callable[[AgentSpec], object]], ...] = (
-    ("graders", "grader", lambda agent: agent.grader),
     ("agent patterns", "pattern", lambda agent: agent.pattern),
-    ("sub-flows", "flow", lambda agent: agent.flow),
-    ("tools", "tools", lambda agent: agent.tools),
-    ("images", "images", lambda agent: agent.images),
-    ("the handler csv", "handler.type", lambda agent: agent.handler and agent.handler.type == "csv"),
-    ("the handler tools", "handler.type", lambda agent: agent.handler and agent.handler.type == "tools"),
 )
 """What the format has and this version cannot run: the words, the field, and whether an agent has it."""
 
-_HANDLERS = {
+BUILT_IN_HANDLERS = {
     "text": ("key",),
     "accumulate": ("key",),
     "json": ("prefix", "schema"),
@@ -29,7 +27,7 @@ _HANDLERS = {
     "tools": ("then",),
 }
 """Each handler with the fields it has."""
-_MERGES = {
+BUILT_IN_MERGES = {
     "concat": ("keys",),
     "first": (),
     "vote": ("key",),
@@ -40,6 +38,11 @@ _MERGE_NEEDS = {"concat": ("keys",), "vote": ("key",), "join": ("key", "template
 _KINDS = ("type", "grader", "pattern", "flow")
 
 _ADDRESS_KEYS = frozenset(["url", "urls", "interfaceUrl"])
+_TRUST_KEYS = frozenset(
+    ["proxy", "proxies", "noProxy", "caFile", "caBundle", "verify", "verifyTls", "trust", "trusted"]
+)
+_TRUST_KEYS |= {"verifyTls", "approval", "approved", "approvals", "allowTools"}
+"""What only the settings of an installation decide, under the names it has elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +51,12 @@ class Available:
 
     profiles: Collection[str] | None = None
     categories: Collection[str] | None = None
+    plugins: Plugins = dataclasses.field(default_factory=Plugins)
 
 
 def is_secret(key: str) -> bool:
-    """Whether a profile key holds a secret, which no flow may set."""
-    return key == "apiKey" or key.startswith(HEADER_PREFIX)
+    """Whether a profile key holds a secret, or decides whom to trust: no flow may set it."""
+    return key == "apiKey" or key.startswith(HEADER_PREFIX) or key in _TRUST_KEYS
 
 
 def is_ignored_override(key: str) -> bool:
@@ -71,16 +75,20 @@ def check_agent(agent: AgentSpec, path: str, available: Available, report: Repor
         report.error(path, message, agent.name)
     if agent.state is None:
         _check_not_yet(agent, path, report)
-        if agent.type is not AgentType.PROCESSING_ONLY:
+        check_grader(agent, path, report)
+        check_tools(agent, path, available.plugins, report)
+        if agent.flow is not None:
+            check_node_fields(agent, path, report)
+        elif agent.type is not AgentType.PROCESSING_ONLY:
             _check_model(agent, f"{path}.model", available, report)
-    _check_handler(agent, agent.handler, f"{path}.handler", report)
+    _check_handler(agent, agent.handler, f"{path}.handler", available.plugins, report)
     _check_response_format(agent, path, report)
     for place in ("before", "after"):
         operations: tuple[OperationSpec, ...] = getattr(agent, place)
         for index, operation in enumerate(operations):
-            _check_operation(agent, operation, f"{path}.{place}[{index}]", report)
+            _check_operation(agent, operation, f"{path}.{place}[{index}]", available.plugins, report)
     if agent.merge is not None:
-        _check_merge(agent, agent.merge, f"{path}.merge", report)
+        _check_merge(agent, agent.merge, f"{path}.merge", available.plugins, report)
     elif agent.gather:
         message = f'"{agent.name}" gathers branches but has no merge that says how they become one.'
         report.error(f"{path}.gather", message, agent.name)
@@ -94,7 +102,7 @@ def _check_not_yet(agent: AgentSpec, path: str, report: Report) -> None:
 
 
 def _not_yet(agent: AgentSpec, words: str, path: str, report: Report) -> None:
-    report.error(path, f'"{agent.name}" needs {words}, which this version does not have yet.', agent.name)
+    report.error(path, f'"{agent.name}" needs {words}, which this version does not run.', agent.name)
 
 
 def _check_model(agent: AgentSpec, path: str, available: Available, report: Report) -> None:
@@ -127,7 +135,7 @@ def _check_category(agent: AgentSpec, category: str, path: str, available: Avail
 def _check_inline(agent: AgentSpec, values: dict[str, object], path: str, report: Report) -> None:
     for key in values:
         if is_secret(key):
-            report.warning(f"{path}.{key}", f"A flow holds no keys: {key} is ignored.", agent.name)
+            report.warning(f"{path}.{key}", f"A flow sets neither keys nor trust: {key} is ignored.", agent.name)
     try:
         inline_profile(agent.name, {key: value for key, value in values.items() if not is_secret(key)})
     except ProfileInvalid as error:
@@ -151,21 +159,38 @@ def _check_overrides(agent: AgentSpec, model: ModelSpec, path: str, report: Repo
                 report.error(f"{path}.{key}", f'"{agent.name}" overrides {problem.message}', agent.name)
 
 
-def _check_handler(agent: AgentSpec, handler: HandlerSpec | None, path: str, report: Report) -> None:
+def _check_handler(agent: AgentSpec, handler: HandlerSpec | None, path: str, plugins: Plugins, report: Report) -> None:
     if handler is None:
         return
-    if handler.type not in _HANDLERS:
-        message = f'"{agent.name}" needs the handler "{handler.type}", which this version does not have'
-        report.error(f"{path}.type", message + report.near(handler.type, _HANDLERS), agent.name)
+    if handler.type not in BUILT_IN_HANDLERS:
+        _check_plugin(
+            agent, ("handlers", "the handler"), handler.type, f"{path}.type", plugins, report, BUILT_IN_HANDLERS
+        )
         return
     fields = ("key", "prefix", "schema", "headings", "separator", "then")
-    for field in _extra(handler, fields, _HANDLERS[handler.type]):
+    for field in _extra(handler, fields, BUILT_IN_HANDLERS[handler.type]):
         report.warning(f"{path}.{field}", f"A handler {handler.type} has no {field}: it has no effect.", agent.name)
     if handler.key == "":
         report.error(f"{path}.key", f'The handler of "{agent.name}" has an empty key.', agent.name)
     if handler.type == "csv" and not handler.headings:
         report.error(f"{path}.headings", f'The handler csv of "{agent.name}" needs headings.', agent.name)
-    _check_handler(agent, handler.then, f"{path}.then", report)
+    _check_handler(agent, handler.then, f"{path}.then", plugins, report)
+
+
+def _check_plugin(
+    agent: AgentSpec,
+    kind: tuple[str, str],
+    name: str,
+    path: str,
+    plugins: Plugins,
+    report: Report,
+    built_in: Collection[str] = (),
+) -> None:
+    """Report a plug-in that is not there; `kind` is its group and the words for it. Nothing is imported."""
+    if plugins.find(kind[0], name) is not None:
+        return
+    message = f'"{agent.name}" needs {kind[1]} "{name}", which neither this version nor a plug-in has'
+    report.error(path, message + report.near(name, [*built_in, *plugins.names(kind[0])]), agent.name)
 
 
 def _check_response_format(agent: AgentSpec, path: str, report: Report) -> None:
@@ -177,14 +202,15 @@ def _check_response_format(agent: AgentSpec, path: str, report: Report) -> None:
         report.error(f"{path}.response_format", message, agent.name)
 
 
-def _check_operation(agent: AgentSpec, operation: OperationSpec, path: str, report: Report) -> None:
+def _check_operation(agent: AgentSpec, operation: OperationSpec, path: str, plugins: Plugins, report: Report) -> None:
     given = [name for name in ("set", "delete", "skip", "call") if getattr(operation, name) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none"
         message = f'An operation of "{agent.name}" needs exactly one of set, delete, skip, call, found {found}.'
         report.error(path, message, agent.name)
     elif operation.call is not None:
-        _not_yet(agent, f'the plug-in function "{operation.call}"', f"{path}.call", report)
+        kind = ("functions", "the plug-in function")
+        _check_plugin(agent, kind, operation.call, f"{path}.call", plugins, report)
     if (operation.set is None) != (operation.to is None):
         message = f'An operation of "{agent.name}" has only one of set and to, which belong together.'
         report.error(path, message, agent.name)
@@ -192,17 +218,16 @@ def _check_operation(agent: AgentSpec, operation: OperationSpec, path: str, repo
         report.error(path, f'An operation of "{agent.name}" has an empty key.', agent.name)
 
 
-def _check_merge(agent: AgentSpec, merge: MergeSpec, path: str, report: Report) -> None:
-    if merge.type not in _MERGES:
-        message = f'"{agent.name}" needs the merge "{merge.type}", which this version does not have'
-        report.error(f"{path}.type", message + report.near(merge.type, _MERGES), agent.name)
+def _check_merge(agent: AgentSpec, merge: MergeSpec, path: str, plugins: Plugins, report: Report) -> None:
+    if merge.type not in BUILT_IN_MERGES:
+        _check_plugin(agent, ("merges", "the merge"), merge.type, f"{path}.type", plugins, report, BUILT_IN_MERGES)
         return
     for field in _MERGE_NEEDS.get(merge.type, ()):
         if not getattr(merge, field):
             message = f'The merge {merge.type} of "{agent.name}" needs {field}.'
             report.error(f"{path}.{field}", message, agent.name)
     fields = ("key", "keys", "template", "separator", "header", "sort_by", "by")
-    for field in _extra(merge, fields, _MERGES[merge.type]):
+    for field in _extra(merge, fields, BUILT_IN_MERGES[merge.type]):
         report.warning(f"{path}.{field}", f"A merge {merge.type} has no {field}: it has no effect.", agent.name)
 
 

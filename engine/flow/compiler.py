@@ -11,6 +11,7 @@ from jinja2.environment import TemplateExpression
 from jinja2.parser import Parser
 
 from engine.errors import TemplateError
+from engine.flow.evaluation_faults import reason_of
 from engine.flow.expressions import PROVIDED, Names, short
 from engine.flow.sandbox import OverLimit, Sandbox, bounded_concat, plain, start_clock
 from engine.flow.template import Slot
@@ -42,11 +43,47 @@ def expression_names(source: str) -> Names:
     return _names(whole, {str(name.name) for name in whole.find_all(nodes.Name)})
 
 
+def fault_place(source: str) -> tuple[int, int]:
+    """Where an expression that does not compile has its fault, as positions; its end if it is unfinished."""
+    sandbox = _sandbox()
+    places = _token_places(source)
+    tree = Parser(sandbox, "", state="variable")
+    try:
+        tree = Parser(sandbox, source, state="variable")
+        tree.parse_expression()
+    except TemplateSyntaxError:
+        pass  # it stopped at the token that does not fit
+    except RecursionError:
+        return 0, len(source)
+    left = 0
+    with contextlib.suppress(TemplateSyntaxError):  # what follows may not even be made of words and signs
+        left = sum(1 for _ in tree.stream)
+    index = len(places) - left
+    if left and 0 <= index < len(places):
+        return places[index][0], min(places[index][1], len(source))
+    for name in re.findall(r"(?:\||\bis(?:\s+not)?)\s*(\w+)", source):
+        if name not in sandbox.filters and name not in sandbox.tests:
+            start = source.rindex(name)
+            return start, start + len(name)
+    return len(source), len(source)
+
+
+def _token_places(source: str) -> list[tuple[int, int]]:
+    """Start and end of each token, as far as there are any."""
+    places, at = [], -2
+    with contextlib.suppress(TemplateSyntaxError):
+        for _, kind, text in _sandbox().lexer.tokeniter("{{" + source + "}}", None):
+            if kind not in ("whitespace", "variable_begin", "variable_end"):
+                places.append((at, at + len(text)))
+            at += len(text)
+    return places
+
+
 @functools.lru_cache(maxsize=1024)
 def template_names(source: str) -> Names:
     """The names in a Jinja2 template; raises TemplateError when it is not one."""
     with _reported("template", source, MAX_TEMPLATE):
-        tree = _sandbox().parse(source)
+        tree = _sandbox()._parse(source, None, None)  # `parse` would execute code to tidy the traceback of a fault
         _check_functions(tree)
         used = meta.find_undeclared_variables(tree)
     slots = {match[1] for data in tree.find_all(nodes.TemplateData) for match in _SLOT.finditer(data.data)}
@@ -81,8 +118,7 @@ def _reported(kind: str, source: str, limit: int) -> Iterator[None]:
         start_clock()
         yield
     except Exception as error:
-        reason = error.message or "" if isinstance(error, TemplateSyntaxError) else str(error) or type(error).__name__
-        message = f"The {kind} {short(source)} is not valid: {reason.rstrip('.')}."
+        message = f"The {kind} {short(source)} is not valid: {reason_of(error)}."
         raise TemplateError(message, facts={kind: source[:2000]}) from error
 
 

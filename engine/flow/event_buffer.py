@@ -25,6 +25,7 @@ class EventBuffer:
         self._size = size
         self._events: deque[AnyEvent] = deque()
         self._filled = asyncio.Event()
+        self._ripe = asyncio.Event()
         self._room = _Room()
         self._closed = False
         self._abandoned = False
@@ -39,12 +40,14 @@ class EventBuffer:
         if len(self._events) < self._size:
             return None
         self._room.clear()
+        self._ripe.set()
         return self._room
 
     def close(self) -> None:
         """End the reader's loop once it has read what is left."""
         self._closed = True
         self._filled.set()
+        self._ripe.set()
 
     def abandon(self) -> None:
         """Read no more: waiting writers go on, later events are dropped."""
@@ -52,16 +55,38 @@ class EventBuffer:
         self._events.clear()
         self._room.set()
         self._filled.set()
+        self._ripe.set()
 
     def __aiter__(self) -> AsyncIterator[AnyEvent]:
         return self
 
-    async def __anext__(self) -> AnyEvent:
+    async def take(self, within: float = 0.0) -> list[AnyEvent]:
+        """Wait for an event; it and all that come within so many seconds, or until it is full; none at the end."""
+        if await self._some() and within and not self._enough():
+            self._ripe.clear()
+            timer = asyncio.get_running_loop().call_later(within, self._ripe.set)
+            await self._ripe.wait()
+            timer.cancel()
+        events = list(self._events)
+        self._events.clear()
+        self._room.set()
+        return events
+
+    def _enough(self) -> bool:
+        return self._closed or self._abandoned or len(self._events) >= self._size
+
+    async def _some(self) -> bool:
+        """Wait for an event; whether there is one."""
         while not self._events:
             if self._closed or self._abandoned:
-                raise StopAsyncIteration
+                return False
             self._filled.clear()
             await self._filled.wait()
+        return True
+
+    async def __anext__(self) -> AnyEvent:
+        if not self._events and not await self._some():
+            raise StopAsyncIteration
         event = self._events.popleft()
         if len(self._events) <= self._size // 2 and not self._room.is_set():
             self._room.set()

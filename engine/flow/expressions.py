@@ -4,16 +4,22 @@ Names: a key is its single value when its list has one element, else the list; `
 (graders), `error`, `attempts`, `split.index` and `split.count` are provided and win over keys of the same name.
 """
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.errors import TemplateError
 from engine.flow.context import Context
-from engine.flow.template import Parts
+from engine.flow.evaluation_faults import reason_of
+from engine.flow.template import Parts, Slot
 
+MAX_SECONDS = 2.0
+"""Computing time of one evaluation."""
 PROVIDED = frozenset(["all", "passed", "error", "attempts", "split"])
 """Names that are not keys."""
+_SHOWN_VALUES, _SHOWN_CHARACTERS = 3, 40
+"""How much of the values a message shows; the facts have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +56,18 @@ def evaluate(source: str, context: Context, *, passed: bool | None = None) -> ob
 
     expression = compiler.compile_expression(source)
     try:
-        return expression(_scope(context, passed))
+        return expression(scope(context, passed))
     except Exception as error:
-        raise _failed("expression", source, expression_names(source), context, error) from error
+        raise failed("expression", source, expression_names(source), context, reason_of(error)) from error
 
 
 def holds(source: str, context: Context, *, passed: bool | None = None) -> bool:
     """Whether a condition holds; the text `false` does not, as answers of models are texts."""
-    value = evaluate(source, context, passed=passed)
+    return is_true(evaluate(source, context, passed=passed))
+
+
+def is_true(value: object) -> bool:
+    """Whether a value counts as a condition that holds."""
     return value.strip().lower() not in ("", "false") if isinstance(value, str) else bool(value)
 
 
@@ -67,9 +77,14 @@ def render(source: str, context: Context) -> Parts:
 
     template = compiler.compile_template(source)
     try:
-        parts = template(_scope(context, None))
+        parts = template(scope(context, None))
     except Exception as error:
-        raise _failed("template", source, template_names(source), context, error) from error
+        raise failed("template", source, template_names(source), context, reason_of(error)) from error
+    return with_known_slots(parts, context)
+
+
+def with_known_slots(parts: Iterable[str | Slot], context: Context) -> Parts:
+    """The parts of a template; a slot of a key the context does not have stays as written."""
     return tuple(part if isinstance(part, str) or part.key in context else part.source for part in parts)
 
 
@@ -79,28 +94,46 @@ def short(source: str) -> str:
     return f"`{line}`" if len(line) <= 80 else f"`{line[:77]}…`"
 
 
-def _scope(context: Context, passed: bool | None) -> dict[str, object]:
-    scope: dict[str, object] = {key: values[0] if len(values) == 1 else values for key, values in context.items()}
-    scope["all"] = context.values_copy()
-    scope["error"] = str(context.error.exception) if context.error else None
-    scope["attempts"] = context.attempts
-    scope["split"] = {"index": context.split_index, "count": context.split_count}
+def scope(context: Context, passed: bool | None) -> dict[str, object]:
+    """What an expression sees."""
+    names: dict[str, object] = {key: values[0] if len(values) == 1 else values for key, values in context.items()}
+    names["all"] = context.values_copy()
+    names["error"] = str(context.error.exception) if context.error else None
+    names["attempts"] = context.attempts
+    names["split"] = {"index": context.split_index, "count": context.split_count}
     if passed is not None:
-        scope["passed"] = passed
-    return scope
+        names["passed"] = passed
+    return names
 
 
-def _failed(kind: str, source: str, names: Names, context: Context, error: Exception) -> TemplateError:
+def failed(kind: str, source: str, names: Names, context: Context, reason: str) -> TemplateError:
+    """What to raise when an evaluation failed for this reason."""
     wanted = names.keys | names.optional
     values = {key: list(context[key]) for key in sorted(wanted) if key in context}
     facts = {kind: source[:2000], "value": _excerpt(values)}
-    reason = str(error) or type(error).__name__
-    hint = "A key may be missing: test it with `KEY is defined`." if "is undefined" in reason else ""
-    return TemplateError(f"The {kind} {short(source)} failed: {reason.rstrip('.')}.", hint=hint, facts=facts)
+    hint = "A key may be missing: test it with `KEY is defined`." if reason.startswith("there is no key ") else ""
+    given = f" with {_shown(values)}" if values and kind == "expression" else ""
+    return TemplateError(f"The {kind} {short(source)} failed{given}: {reason.rstrip('.')}.", hint=hint, facts=facts)
 
 
-def _excerpt(values: Mapping[str, Sequence[object]]) -> str:
+def _shown(values: Mapping[str, Sequence[object]]) -> str:
+    """The values an expression was given, in a few words."""
+    first = list(itertools.islice(values.items(), _SHOWN_VALUES))
+    more = f" and {len(values) - len(first)} more" if len(values) > len(first) else ""
+    return ", ".join(f"{key} = {_shown_value(found)}" for key, found in first) + more
+
+
+def _shown_value(values: Sequence[object]) -> str:
+    if len(values) != 1:
+        return f"{len(values):,} values" if values else "no value"
+    value = values[0]
+    whole = value if isinstance(value, str) else _excerpt(value)
+    text = whole if len(whole) <= _SHOWN_CHARACTERS else f"{whole[: _SHOWN_CHARACTERS - 1]}…"
+    return json.dumps(text, ensure_ascii=False) if isinstance(value, str) else text
+
+
+def _excerpt(value: object) -> str:
     try:
-        return json.dumps(values, ensure_ascii=False, default=str)[:2000]
+        return json.dumps(value, ensure_ascii=False, default=str)[:2000]
     except (ValueError, RecursionError):
-        return ", ".join(values)
+        return "…"

@@ -46,6 +46,8 @@ class Flow:
     outputs: tuple[str, ...] = ()
     """Keys a run reports as its result; empty: none in particular."""
     limits: Limits = Limits()
+    origin: str = field(default="", compare=False)
+    """That of the LoadedFlow it was built from, where a run that goes on from its record looks for files beside it."""
     by_name: Mapping[str, Agent] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from engine.errors import Problem, ProfileError, ProfileInvalid
 from engine.flow.agent_check import Available, check_agent
@@ -12,7 +13,12 @@ from engine.flow.flow_inputs import default_values
 from engine.flow.flow_keys import KnownKeys, Use, agent_keys, handler_keys, known_keys, uses
 from engine.flow.flow_links import check_links
 from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec, ModelSpec
+from engine.flow.json_places import above, placed
 from engine.flow.report import Report
+from engine.flow.subflow_check import Above, check_subflows
+from engine.flow.subflow_files import FlowFiles
+from engine.flow.tools import can_call_tools
+from engine.plugins import Plugins
 from engine.profile import Category
 from engine.profile_store import ProfileStore
 
@@ -25,14 +31,44 @@ def check_flow(
     *,
     profiles: Collection[str] | None = None,
     categories: Collection[str] | None = None,
+    plugins: Plugins | None = None,
     file: str = "",
+    files: FlowFiles | None = None,
 ) -> list[Problem]:
     """List the problems; a flow without an `error` among them can run.
 
-    `profiles` and `categories` (labels) are those of the installation; None = they are not checked.
+    `profiles` and `categories` (labels) are those of the installation; None = they are not checked. `plugins` are those
+    the flow may use; None = those of installed packages. `files` reads the flows that run as nodes; None = no file is
+    touched, and they are not checked.
     """
-    report = Report(file)
-    available = Available(profiles=profiles, categories=categories)
+    above = ("",) if files is None else (files.origin,)
+    available = Available(profiles=profiles, categories=categories, plugins=plugins or Plugins())
+    return _Checker(available, files).problems(spec, above, file)
+
+
+class _Checker:
+    """Checks a flow and those inside of it, each of these once."""
+
+    def __init__(self, available: Available, files: FlowFiles | None) -> None:
+        self._available = available
+        self._files = files
+        self._inner: dict[str, list[Problem]] = {}
+
+    def problems(self, spec: FlowSpec, above: Above, file: str = "") -> list[Problem]:
+        report = Report(file)
+        _check_one(spec, self._available, report)
+        if self._files is not None:
+            check_subflows(spec, self._files, above, self._inside, report)
+        return report.problems
+
+    def _inside(self, spec: FlowSpec, above: Above) -> list[Problem]:
+        if above[-1] not in self._inner:
+            self._inner[above[-1]] = self.problems(spec, above)
+        return self._inner[above[-1]]
+
+
+def _check_one(spec: FlowSpec, available: Available, report: Report) -> None:
+    """Report what is wrong with a flow by itself."""
     _check_inputs(spec, report)
     _check_limits(spec, report)
     first = _first_places(agent.name for agent in spec.agents)
@@ -41,48 +77,105 @@ def check_flow(
             report.error(f"$.agents[{first[name]}].name", f'{count} agents are named "{name}".', name)
     for index, agent in enumerate(spec.agents):
         check_agent(agent, f"$.agents[{index}]", available, report)
+    _check_paths(spec, report)
     check_links(spec, report)
     _check_keys(spec, report)
-    return report.problems
 
 
 def check_loaded(
     loaded: LoadedFlow,
     *,
-    profiles: Collection[str] | None = None,
-    categories: Collection[str] | None = None,
+    profiles: ProfileStore | None = None,
+    plugins: Plugins | None = None,
     file: str = "",
 ) -> list[Problem]:
-    """List the problems of a file that was read tolerantly: first those of its shape, then those `check_flow` finds."""
+    """List the problems of a flow that was read tolerantly: first those of its shape, then those `check_run` finds.
+
+    Without `profiles` those are not checked. Each has line and column, if it came from a text. Flows that run as nodes
+    are read, too.
+    """
     faulty = {problem.path for problem in loaded.problems if problem.severity == "error"}
-    found = check_flow(loaded.spec, profiles=profiles, categories=categories, file=file)
+    files = FlowFiles(loaded.origin)
+    if profiles is None:
+        found = check_flow(loaded.spec, plugins=plugins, file=file, files=files)
+    else:
+        found = check_run(loaded.spec, profiles, plugins, file=file, files=files)
     # What is said about a value that only stands in for a faulty one is no news.
-    return [*loaded.problems, *(problem for problem in found if faulty.isdisjoint(_places(problem.path)))]
+    rest = (problem for problem in found if faulty.isdisjoint(above(problem.path)))
+    return placed([*loaded.problems, *rest], loaded.text)
 
 
-def _places(path: str) -> Iterator[str]:
-    """A JSON path and those of all it lies in."""
-    while path:
-        yield path
-        path = path[: max(path.rfind("."), path.rfind("["))] if path != "$" else ""
+def check_run(
+    spec: FlowSpec,
+    profiles: ProfileStore,
+    plugins: Plugins | None = None,
+    *,
+    file: str = "",
+    files: FlowFiles | None = None,
+) -> list[Problem]:
+    """List the problems of a flow with the profiles that would answer; it can run when none is an `error`.
+
+    `file` and `files` are as for `check_flow`.
+    """
+    problems = check_flow(
+        spec, profiles=profiles.names(), categories=profiles.categories(), plugins=plugins, file=file, files=files
+    )
+    faults: dict[Problem, None] = {}
+    unusable = _unusable_profiles(spec, profiles, faults)
+    if files is not None and all(problem.severity != "error" for problem in (*problems, *unusable)):
+        unusable += _unusable_inside(spec, profiles, files, faults)
+    return [*problems, *(replace(problem, file=file) for problem in unusable), *faults]
 
 
-def check_run(spec: FlowSpec, profiles: ProfileStore) -> list[Problem]:
-    """List the problems of a flow with the profiles that would answer; it can run when none is an `error`."""
-    problems = check_flow(spec, profiles=profiles.names(), categories=profiles.categories())
-    return problems + _unusable_profiles(spec, profiles)
+def _unusable_inside(
+    spec: FlowSpec, profiles: ProfileStore, files: FlowFiles, faults: dict[Problem, None]
+) -> Iterator[Problem]:
+    """Nodes with an agent inside whose profile has faults; the flows themselves are checked."""
+    done: set[str] = set()
+
+    def found(inner: FlowSpec, beside: str) -> Iterator[Problem]:
+        for agent in inner.agents:
+            if agent.flow is None or agent.state is not None:
+                continue
+            loaded = files.open(agent.flow, beside)
+            if loaded.origin not in done:
+                done.add(loaded.origin)
+                yield from _unusable_profiles(loaded.spec, profiles, faults)
+                yield from found(loaded.spec, loaded.origin)
+
+    for index, agent in enumerate(spec.agents):
+        if agent.flow is not None and agent.state is None:
+            lone = FlowSpec(name="", agents=(agent,))
+            for problem in found(lone, files.origin):
+                message = f'"{agent.name}" runs "{agent.flow}". {problem.message}'
+                path = f"$.agents[{index}].flow"
+                yield Problem(severity="error", message=message, path=path, agent=agent.name)
 
 
-def _unusable_profiles(spec: FlowSpec, profiles: ProfileStore) -> list[Problem]:
-    """Agents whose profile has faults: found before the agents in front of them cost anything."""
+def _unusable_profiles(spec: FlowSpec, profiles: ProfileStore, faults: dict[Problem, None]) -> list[Problem]:
+    """Agents whose profile has faults: found before the agents in front of them cost anything.
+
+    What is wrong with the profiles themselves comes to `faults`, each once.
+    """
     problems = []
     for index, agent in enumerate(spec.agents):
         model = agent.model or ModelSpec(category="M")
-        if agent.type is AgentType.PROCESSING_ONLY or agent.state is not None or model.inline is not None:
+        if (
+            agent.type is AgentType.PROCESSING_ONLY
+            or agent.flow is not None
+            or agent.state is not None
+            or model.inline is not None
+        ):
             continue
         try:
-            profiles.resolve(model.profile or Category.named(model.category or "M"))
+            profile = profiles.resolve(model.profile or Category.named(model.category or "M"))
+            if agent.tools and not can_call_tools(profile):
+                text = f'"{agent.name}" has tools, but the profile "{profile.name}" takes none.'
+                path = f"$.agents[{index}].tools"
+                problems.append(Problem(severity="error", message=text, path=path, agent=agent.name))
         except ProfileInvalid as error:
+            errors = [problem for problem in error.problems if problem.severity == "error"]
+            faults.update(dict.fromkeys(errors[1:] and errors))  # a single one is in the message
             text = f'"{agent.name}" cannot run. {error.message}'
             problems.append(Problem(severity="error", message=text, path=f"$.agents[{index}].model", agent=agent.name))
         except ProfileError:
@@ -106,9 +199,7 @@ def _check_inputs(spec: FlowSpec, report: Report) -> None:
             report.error(f"{path}.key", "An input has no key.")
         elif counts[item.key] > 1 and first[item.key] == index:
             report.error(f"{path}.key", f'{counts[item.key]} inputs have the key "{item.key}".')
-        if item.type == "image":
-            report.error(f"{path}.type", f'The input "{item.key}" needs images, which this version does not have yet.')
-        elif item.type == "choice" and not item.choices:
+        if item.type == "choice" and not item.choices:
             report.error(f"{path}.choices", f'The input "{item.key}" is a choice without choices.')
         elif item.default is not None:
             try:
@@ -117,6 +208,16 @@ def _check_inputs(spec: FlowSpec, report: Report) -> None:
                 report.error(f"{path}.default", f'The default of the input "{item.key}": {error}.')
         if item.choices and item.type != "choice":
             report.warning(f"{path}.choices", f'The input "{item.key}" is no choice: its choices have no effect.')
+
+
+def _check_paths(spec: FlowSpec, report: Report) -> None:
+    """Names of agents inside of nodes, `Node/Agent`, are not names of agents here."""
+    nodes = {agent.name for agent in spec.agents if agent.flow is not None}
+    for index, agent in enumerate(spec.agents):
+        before, slash, _ = agent.name.partition("/")
+        if slash and before in nodes:
+            message = f'"{agent.name}" is called like an agent inside of "{before}".'
+            report.error(f"$.agents[{index}].name", message, agent.name)
 
 
 def _check_limits(spec: FlowSpec, report: Report) -> None:

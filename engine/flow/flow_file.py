@@ -8,8 +8,9 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,8 @@ from msgspec import inspect
 from engine.atomic_file import read_limited, write_atomically
 from engine.errors import FlowFileError, Problem, StorageError
 from engine.flow.flow_spec import FORMAT, VERSION, FlowSpec, Spec
+from engine.flow.json_places import member as _member
+from engine.flow.json_places import placed
 from engine.flow.report import did_you_mean
 from engine.flow.strict_json import decode_text, parse_json
 
@@ -42,6 +45,10 @@ class LoadedFlow:
     """The file is of a newer version: saving it here would lose what only that version knows."""
     digest: str = ""
     """SHA-256 of the bytes read, to notice that the file was changed by someone else."""
+    origin: str = field(default="", compare=False)
+    """The path of the file, `sample:NAME`, or empty: where the files of sub-flows are looked for."""
+    text: str = field(default="", compare=False, repr=False)
+    """The text that was read, after a tolerant reading only."""
 
 
 def load_flow(path: str | os.PathLike[str], *, tolerant: bool = False) -> LoadedFlow:
@@ -54,13 +61,14 @@ def load_flow(path: str | os.PathLike[str], *, tolerant: bool = False) -> Loaded
         data = read_limited(name, SIZE_LIMIT)
     except StorageError as error:
         raise FlowFileError(error.message, hint=error.hint, facts=error.facts) from error
-    return read_flow(data, name=name, tolerant=tolerant)
+    return read_flow(data, name=name, tolerant=tolerant, origin=str(Path(name).absolute()))
 
 
-def read_flow(text: str | bytes, *, name: str = "flow", tolerant: bool = False) -> LoadedFlow:
+def read_flow(text: str | bytes, *, name: str = "flow", tolerant: bool = False, origin: str = "") -> LoadedFlow:
     """Read a flow from its JSON text as `load_flow` does; `name` stands for the file in messages."""
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    raw = parse_json(decode_text(data, name), name)
+    source = decode_text(data, name)
+    raw = parse_json(source, name)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         found = raw.get("format") if isinstance(raw, dict) else raw
         raise _fault(name, "$.format", found, f'"{FORMAT}", the mark of a flow file')
@@ -75,14 +83,26 @@ def read_flow(text: str | bytes, *, name: str = "flow", tolerant: bool = False) 
     assert isinstance(spec, FlowSpec)  # noqa: S101 - what _shape describes
     faults = [problem for problem in problems if problem.severity == "error"]
     if faults and not tolerant:
-        raise _refusal(name, faults)
+        raise _refusal(name, faults, source)
     digest = hashlib.sha256(data).hexdigest()
-    return LoadedFlow(spec=spec, problems=tuple(problems), read_only=version > VERSION, digest=digest)
+    return LoadedFlow(
+        spec=spec,
+        problems=tuple(problems),
+        read_only=version > VERSION,
+        digest=digest,
+        origin=origin,
+        text=source if tolerant else "",
+    )
 
 
 def flow_text(spec: FlowSpec) -> str:
-    """The canonical text: fields in declared order, defaults left out, a line for each position, positions last."""
-    document = {"format": FORMAT, "version": VERSION} | _plain_struct(spec, _shape())
+    """The canonical text: fields in declared order, defaults left out, a line for each position, positions last.
+
+    Half characters (lone surrogates) become U+FFFD. Raises FlowFileError for what JSON cannot hold otherwise.
+    """
+    plain = _plain_struct(spec, _shape())
+    head = {key: plain[key] for key in ("$schema",) if key in plain}
+    document = head | {"format": FORMAT, "version": VERSION} | plain
     positions = spec.editor.positions
     try:
         text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
@@ -90,11 +110,19 @@ def flow_text(spec: FlowSpec) -> str:
         before, mark, after = text.rpartition(json.dumps(_POSITIONS))
         if mark and positions:
             text = before + _position_lines(positions) + after
-        text.encode("utf-8")
     except (ValueError, TypeError, RecursionError) as error:
         message = f"The flow {spec.name!r} holds something a JSON file cannot: {error}."
         raise FlowFileError(message) from error
-    return text + "\n"
+    return _whole_characters(text) + "\n"
+
+
+def _whole_characters(text: str) -> str:
+    """The text with half characters (lone surrogates), which UTF-8 cannot hold, replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def save_flow(spec: FlowSpec, path: str | os.PathLike[str]) -> str:
@@ -102,6 +130,10 @@ def save_flow(spec: FlowSpec, path: str | os.PathLike[str]) -> str:
     data = flow_text(spec).encode("utf-8")
     write_atomically(Path(path), data)
     return hashlib.sha256(data).hexdigest()
+
+
+MAX_PROBLEMS = 2000
+"""Faults of the shape that are told; a file with more is refused at once. Unknown fields are told up to half of it."""
 
 
 @functools.cache
@@ -150,6 +182,8 @@ class _Reader:
         return self.fault(path, _shown(value), kind)
 
     def fault(self, path: str, found: str, kind: inspect.Type) -> object:
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise _refusal(self.name, [problem for problem in self.problems if problem.severity == "error"])
         message = f"Found {found}, expected {_expected(kind)}."
         self.problems.append(Problem(severity="error", message=message, file=self.name, path=path))
         return _stand_in(kind)
@@ -157,11 +191,11 @@ class _Reader:
     def struct(self, value: dict[str, object], kind: inspect.StructType, path: str) -> object:
         fields = _fields(kind)
         values: dict[str, object] = {}
-        for key, field in fields.items():
+        for key, known in fields.items():
             if key in value:
-                values[field.name] = self.value(value[key], field.type, _member(path, key))
-            elif field.required:
-                values[field.name] = self.fault(_member(path, key), "nothing", field.type)
+                values[known.name] = self.value(value[key], known.type, _member(path, key))
+            elif known.required:
+                values[known.name] = self.fault(_member(path, key), "nothing", known.type)
         unknown = {key: entry for key, entry in value.items() if key not in fields}
         if unknown:
             values["extra"] = unknown
@@ -169,7 +203,7 @@ class _Reader:
         return kind.cls(**values)
 
     def unknown(self, unknown: dict[str, object], known: list[str], path: str) -> Iterator[Problem]:
-        for key in unknown:
+        for key in islice(unknown, max(0, MAX_PROBLEMS // 2 - len(self.problems))):
             message = (
                 f'The field "{key[:80]}" is unknown, it is kept and has no effect{did_you_mean(key, known) or "."}'
             )
@@ -198,10 +232,10 @@ def _plain(value: object, kind: inspect.Type) -> object:
 def _plain_struct(value: Spec, kind: inspect.StructType) -> dict[str, object]:
     plain: dict[str, object] = {}
     last: dict[str, object] = {}
-    for key, field in _fields(kind).items():
-        entry = getattr(value, field.name)
-        if field.required or (kind.cls.__name__, key) in _ALWAYS_WRITTEN or entry != _default(field):
-            (last if key in _LAST else plain)[key] = _POSITIONS if key == "positions" else _plain(entry, field.type)
+    for key, known in _fields(kind).items():
+        entry = getattr(value, known.name)
+        if known.required or (kind.cls.__name__, key) in _ALWAYS_WRITTEN or entry != _default(known):
+            (last if key in _LAST else plain)[key] = _POSITIONS if key == "positions" else _plain(entry, known.type)
     plain.update({key: entry for key, entry in value.extra.items() if key not in plain})
     return plain | last
 
@@ -302,23 +336,19 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _member(path: str, key: str) -> str:
-    return f"{path}.{key}" if key.isidentifier() else f"{path}[{json.dumps(key[:80], ensure_ascii=False)}]"
-
-
 def _fault(name: str, path: str, found: object, expected: str) -> FlowFileError:
     shown = "nothing" if found is None and path in ("$.format", "$.version") else _shown(found)
     message = f"{name}, {path}: found {shown}, expected {expected}."
     return FlowFileError(message, facts={"file": name, "path": path})
 
 
-def _refusal(name: str, faults: Sequence[Problem]) -> FlowFileError:
+def _refusal(name: str, faults: Sequence[Problem], text: str = "") -> FlowFileError:
     first, more = faults[0], len(faults) - 1
     message = f"{name}, {first.path}: {first.message[0].lower()}{first.message[1:]}"
     if more:
         message += f" (and {more} more)"
-    hint = "`workbench validate` lists all faults." if more else ""
-    return FlowFileError(message, hint=hint, facts={"file": name, "path": first.path})
+    problems = placed(faults, text)
+    return FlowFileError(message, facts={"file": name, "path": first.path}, problems=problems)
 
 
 def _newer(name: str, version: int) -> Problem:

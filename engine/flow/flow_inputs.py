@@ -3,12 +3,15 @@
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from engine.atomic_file import read_limited
+from engine.conversation import ImagePart
 from engine.errors import FlowFileError, FlowInvalid, Problem, StorageError
 from engine.flow.context import Context, text_of
+from engine.flow.flow import Flow
 from engine.flow.flow_spec import FlowSpec, InputSpec
 from engine.flow.report import did_you_mean
 from engine.flow.strict_json import decode_text, parse_json
@@ -16,11 +19,12 @@ from engine.flow.strict_json import decode_text, parse_json
 FILE_LIMIT = 20_000_000
 """Bytes of a file given as input."""
 
+_ADDRESS = re.compile(r"(?:data:|https?://)", re.IGNORECASE)
 _YES = frozenset(["true", "yes", "on", "1"])
 _NO = frozenset(["false", "no", "off", "0"])
 
 
-def inputs_context(spec: FlowSpec, values: Mapping[str, object]) -> Context:
+def inputs_context(spec: FlowSpec | Flow, values: Mapping[str, object]) -> Context:
     """The context a run starts with.
 
     Values may be texts, as typed or from a command line, or already of their type; a missing or blank one takes the
@@ -45,7 +49,7 @@ def inputs_context(spec: FlowSpec, values: Mapping[str, object]) -> Context:
 
 def input_values(item: InputSpec, given: object) -> list[object]:
     """The values of one input; raises ValueError that says what was found and expected."""
-    if _is_blank(given, item.type) or (item.type == "file" and given == item.default):
+    if _is_blank(given, item.type) or (item.type in ("file", "image") and given == item.default):
         if not _is_blank(item.default, item.type):
             return default_values(item)
         if item.required:
@@ -56,9 +60,23 @@ def input_values(item: InputSpec, given: object) -> list[object]:
     return _READERS[item.type](given)
 
 
+def inner_values(item: InputSpec, given: object) -> list[object]:
+    """The values of an input that another flow gives: as `input_values`, but a file is its text, never a path.
+
+    A picture is its address.
+    """
+    if item.type == "file":
+        return _text(item.default if given is None else given)
+    if item.type == "image":
+        return [] if _is_blank(given, "image") else _image_address(given)
+    return input_values(item, given)
+
+
 def default_values(item: InputSpec) -> list[object]:
     """The values of the default; of a file it is the text itself, so that a flow never chooses what is read."""
-    return _text(item.default) if item.type == "file" else input_values(item, item.default)
+    if item.type == "file":
+        return _text(item.default)
+    return _image_address(item.default) if item.type == "image" else input_values(item, item.default)
 
 
 def _is_blank(value: object, kind: str) -> bool:
@@ -127,8 +145,29 @@ def _file(value: object) -> list[object]:
         raise ValueError(error.message.rstrip(".")) from error
 
 
-def _image(_: object) -> list[object]:
-    raise ValueError("this version cannot take images yet")
+def _image(value: object) -> list[object]:
+    """A picture as an address: that of a file holds all its bytes."""
+    if isinstance(value, ImagePart) or (isinstance(value, str) and _ADDRESS.match(value)):
+        return _image_address(value)
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"found {_shown(value)}, expected {_EXPECTED['image']}")
+    path = Path(value).expanduser()
+    try:
+        data = read_limited(path, FILE_LIMIT)
+    except StorageError as error:
+        raise ValueError(error.message.rstrip(".")) from error
+    try:
+        return [ImagePart.of_bytes(data).address]
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _image_address(value: object) -> list[object]:
+    if isinstance(value, ImagePart):
+        return [value.address]
+    if not isinstance(value, str):
+        raise ValueError(f"found {_shown(value)}, expected a picture as a data: or http(s) address")
+    return [ImagePart.of_url(value).address]
 
 
 _READERS: Mapping[str, Callable[[object], list[object]]] = {
@@ -161,6 +200,6 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _near(key: str, spec: FlowSpec) -> str:
+def _near(key: str, spec: FlowSpec | Flow) -> str:
     names = [item.key for item in spec.inputs]
     return did_you_mean(key, names) or (f"; its inputs are: {', '.join(names)}." if names else "; it has none.")

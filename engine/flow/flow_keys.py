@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.errors import TemplateError
 from engine.flow.expressions import Names, expression_names, template_names
+from engine.flow.flow_links import agents_before
 from engine.flow.flow_spec import AgentSpec, FlowSpec, HandlerSpec, MergeSpec, OperationSpec
 
 GRADER_KEYS = frozenset(
@@ -60,6 +61,18 @@ def known_keys(spec: FlowSpec) -> KnownKeys:
     return KnownKeys(names=frozenset(names), open=unknown)
 
 
+def keys_before(spec: FlowSpec, name: str) -> list[str]:
+    """The keys an agent may find in its prompt: inputs, what agents before it provide, what its `before` sets."""
+    before = agents_before(spec, name)
+    names = {item.key for item in spec.inputs}
+    for agent in spec.agents:
+        if agent.name in before:
+            names.update(agent_keys(agent)[0])
+        if agent.name == name:
+            names.update(op.set for op in agent.before if op.set is not None)
+    return sorted(key for key in names if key)
+
+
 def agent_keys(agent: AgentSpec) -> tuple[list[str], bool]:
     """The keys an agent provides, those of its JSON as often as they occur in it, and whether there may be others."""
     names = [op.set for op in (*agent.before, *agent.after) if op.set is not None]
@@ -69,7 +82,7 @@ def agent_keys(agent: AgentSpec) -> tuple[list[str], bool]:
     if agent.pattern is not None:
         return [*names, "answer", "files"], is_open
     if agent.flow is not None:
-        return [*names, *agent.outputs], is_open
+        return [*names, *agent.outputs], is_open or not agent.outputs
     if agent.grader is not None:
         names += GRADER_KEYS
         if agent.handler is None:

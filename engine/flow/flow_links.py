@@ -17,6 +17,10 @@ def check_links(spec: FlowSpec, report: Report) -> None:
     for index, agent in enumerate(spec.agents):
         if start in links and agent.name not in reached:
             report.warning(f"$.agents[{index}]", f'No route leads to "{agent.name}", it never runs.', agent.name)
+        back = agent.with_.get("feedback_to")
+        if agent.grader and isinstance(back, str) and back in links and agent.name not in _reachable(back, links):
+            message = f'"{agent.name}" sends feedback to "{back}", from where no route leads back to it.'
+            report.warning(f"$.agents[{index}].with.feedback_to", message, agent.name)
     agents = {agent.name: agent for agent in reversed(spec.agents)}
     for loop in _components(links):
         if _is_closed(loop, agents, links):
@@ -30,6 +34,22 @@ def reachable_agents(spec: FlowSpec) -> set[str]:
     """Names of the agents that a run may reach from the start."""
     links = _links(spec)
     return _reachable(_start(spec), links)
+
+
+def agents_before(spec: FlowSpec, name: str) -> set[str]:
+    """Names of the agents from which a run may come to this one; itself among them only in a loop."""
+    back: dict[str, list[str]] = {agent.name: [] for agent in spec.agents}
+    for source, targets in _links(spec).items():
+        for target in targets:
+            back[target].append(source)
+    found: set[str] = set()
+    waiting = [name] if name in back else []
+    while waiting:
+        for source in back[waiting.pop()]:
+            if source not in found:
+                found.add(source)
+                waiting.append(source)
+    return found
 
 
 def _links(spec: FlowSpec) -> dict[str, list[str]]:

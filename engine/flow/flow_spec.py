@@ -130,6 +130,8 @@ class AgentSpec(Spec, frozen=True):
     pattern: str | None = None
     flow: str | None = None
     state: Literal["bypass", "mute"] | None = None
+    notes: str = ""
+    """For people; it never changes what a run does."""
     model: ModelSpec | None = None
     """None = category M."""
     with_: dict[str, object] = msgspec.field(default_factory=dict, name="with")
@@ -161,16 +163,19 @@ class EditorSpec(Spec, frozen=True):
     """What only the designer needs; it never changes what a run does."""
 
     frames: tuple[dict[str, object], ...] = ()
-    disabled: tuple[str, ...] = ()
     breakpoints: tuple[str, ...] = ()
     positions: dict[str, tuple[float, float]] = {}
 
 
-class FlowSpec(Spec, frozen=True):
+class FlowSpec(Spec, frozen=True, kw_only=True):
     """A whole file."""
 
+    schema_: str | None = msgspec.field(default=None, name="$schema")
+    """Where an editor finds the JSON Schema of the format; kept, without effect."""
     name: str
     description: str = ""
+    notes: str = ""
+    """For people; they never change what a run does."""
     inputs: tuple[InputSpec, ...] = ()
     outputs: tuple[str, ...] = ()
     limits: LimitsSpec | None = None

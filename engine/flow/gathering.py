@@ -15,6 +15,8 @@ class Arrival(NamedTuple):
     position: Position
     context: Context
     from_step: int
+    output: int
+    """Number of the context among those that left its step."""
 
 
 class Gathering:
@@ -29,9 +31,9 @@ class Gathering:
         """Whether any context waits."""
         return bool(self._parked)
 
-    def park(self, agent: Agent, context: Context, from_step: int, position: Position) -> None:
+    def park(self, agent: Agent, arrival: Arrival) -> None:
         """Let a context wait at its agent."""
-        self._parked.setdefault(agent.name, []).append(Arrival(position, context, from_step))
+        self._parked.setdefault(agent.name, []).append(arrival)
 
     def release(self, live: Mapping[str, int]) -> tuple[Agent, list[Arrival]] | None:
         """An agent that no live step can reach any more, with what arrived in branch order; None when all must wait."""
@@ -40,7 +42,7 @@ class Gathering:
         busy = {name for name, number in live.items() if number > 0}
         for agent in self._flow.agents:
             others = busy | (self._parked.keys() - {agent.name})
-            if agent.name in self._parked and not any(self._reaches(name, agent.name) for name in others):
+            if agent.name in self._parked and not any(reaches(self._flow, name, agent.name) for name in others):
                 return agent, self._take(agent)
         if busy:
             return None
@@ -51,18 +53,20 @@ class Gathering:
     def _take(self, agent: Agent) -> list[Arrival]:
         return sorted(self._parked.pop(agent.name), key=lambda arrival: arrival.position)
 
-    def _reaches(self, name: str, goal: str) -> bool:
-        seen: set[str] = set()
-        waiting = [name]
-        while waiting:
-            agent = self._flow.by_name.get(waiting.pop())
-            if agent is None or agent.name in seen:
-                continue
-            seen.add(agent.name)
-            if agent.targets is None or goal in agent.targets:
-                return True
-            waiting.extend(agent.targets)
-        return False
+
+def reaches(flow: Flow, name: str, goal: str) -> bool:
+    """Whether the routes of one agent may lead to another."""
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        agent = flow.by_name.get(waiting.pop())
+        if agent is None or agent.name in seen:
+            continue
+        seen.add(agent.name)
+        if agent.targets is None or goal in agent.targets:
+            return True
+        waiting.extend(agent.targets)
+    return False
 
 
 def common_branch(branches: list[str]) -> str:

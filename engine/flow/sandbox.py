@@ -20,10 +20,10 @@ from jinja2.runtime import Context as JinjaContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.flow.context import text_of
+from engine.flow.expressions import MAX_SECONDS
 
 MAX_SIZE = 4 * 1024 * 1024
 """Characters of a text, or values in a list, that any step may make."""
-MAX_SECONDS = 2.0
 MAX_TOKENS = 10_000
 """Words and signs of one expression or template; plain text between them is one."""
 _MAX_BITS = 10_000

@@ -1,40 +1,12 @@
-"""What the executor keeps of one agent execution, and the queues its splits wait in."""
+"""What is kept of one agent execution while it lasts."""
 
-from collections import deque
-
+from engine.checkpoints import Position
 from engine.flow.agent import Agent
 from engine.flow.context import Context, Skip
 from engine.flow.template import Parts
 from engine.profile import ModelProfile
 
-Position = tuple[int, ...]
-"""Where a context stands among all branches, in the order of the results."""
-
-
-class Lane:
-    """Splits that wait for the same profile, and the workers that take them."""
-
-    __slots__ = ("active", "fresh", "limit", "queued", "steps")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.steps: deque[Step] = deque()
-        self.queued = 0
-        """Splits that no worker has taken."""
-        self.active = 0
-        """Workers."""
-        self.fresh = 0
-        """Workers that have not taken their first split yet."""
-
-    def take(self) -> tuple["Step", int]:
-        """The next split, of the step that came last: a branch goes on before its siblings begin."""
-        step = self.steps[0]
-        index = step.taken
-        step.taken += 1
-        self.queued -= 1
-        if step.taken == step.count:
-            self.steps.popleft()
-        return step, index
+__all__ = ["Position", "Step"]
 
 
 class Step:
@@ -53,9 +25,11 @@ class Step:
         "position",
         "profile",
         "skip",
+        "splits",
         "system",
         "taken",
         "text",
+        "todo",
         "warning",
     )
 
@@ -72,6 +46,10 @@ class Step:
         self.text: Parts = ()
         self.keys: tuple[str, ...] = ()
         self.count = 1
+        self.splits = 1
+        """How many of them run: all, or those that are still to do when a recorded run goes on."""
+        self.todo: list[int] | None = None
+        """Their numbers; None: all."""
         self.taken = 0
         self.left = 1
         """Splits that have not ended."""

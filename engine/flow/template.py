@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.flow.context import Context, text_of
+from engine.flow.context import Context, json_form, text_of
 
 log = logging.getLogger(__name__)
 
 JOINER = "\n\n"
 """Between the values of one `{{key}}`."""
+LONG = 1_000_000
+"""Characters of values that are better inserted in a thread."""
+_PIECE = 1_000_000
+_LOOKED_AT = 64
 
 
 class Slot(NamedTuple):
@@ -53,6 +57,18 @@ def expand(template: str, context: Mapping[str, Sequence[object]]) -> Parts:
         else:
             parts.append(segment)
     return tuple(parts)
+
+
+def is_long(template: str, context: Mapping[str, Sequence[object]]) -> bool:
+    """Whether expanding would take long: the texts of the context are, or look as if they were, more than LONG."""
+    if "{{" not in template:
+        return False
+    total = 0
+    for values in context.values():
+        some = values if len(values) <= _LOOKED_AT else values[:_LOOKED_AT]
+        length = sum([len(value) for value in some if value.__class__ is str])
+        total += length * len(values) // len(some) if some else 0
+    return total > LONG
 
 
 def split_keys(*prompts: Parts) -> tuple[str, ...]:
@@ -120,10 +136,18 @@ def _inserted(insert: _Insert, values: Sequence[object]) -> str:
     if not insert.as_json:
         return JOINER.join(map(text_of, values))
     try:
-        return json.dumps(list(values), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return f"[{','.join(map(_as_json, values))}]"
     except (TypeError, ValueError, RecursionError) as exc:
         log.warning("the values of %s cannot be written as JSON: %s", insert.key, exc)
         return insert.source
+
+
+def _as_json(value: object) -> str:
+    if isinstance(value, str) and len(value) > _PIECE:
+        # In pieces, so that other threads get their turn in between.
+        pieces = (value[start : start + _PIECE] for start in range(0, len(value), _PIECE))
+        return f'"{"".join(json.dumps(piece, ensure_ascii=False)[1:-1] for piece in pieces)}"'
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=json_form)
 
 
 def _filled(slot: Slot, context: Mapping[str, Sequence[object]]) -> str:

@@ -1,6 +1,10 @@
 """The trace of a branch: what happened to it, as short symbols in order."""
 
+from collections.abc import Container, Iterable, Sequence
 from enum import StrEnum
+from typing import cast
+
+from engine.checkpoints import TraceEntry
 
 
 class Kind(StrEnum):
@@ -28,6 +32,7 @@ TOOL_CALLS = "🔧"
 ERROR = "❌"
 RETRY = "⚠"
 FATAL = "☢"
+FROZEN = "❄"
 PASSED = "✓"
 FAILED = "✗"
 COMPLETION = "→"
@@ -49,6 +54,10 @@ class Trace:
         """Append an entry."""
         return Trace(self, kind, text)
 
+    def fold(self, kind: Kind, text: str, inside: Sequence["Trace"]) -> "Trace":
+        """Append one entry that holds the traces of what happened inside of it: a flow run as one node."""
+        return _Folded(self, kind, text, tuple(inside))
+
     def entries(self) -> tuple[tuple[Kind, str], ...]:
         """All entries, oldest first."""
         found: list[tuple[Kind, str]] = []
@@ -59,9 +68,59 @@ class Trace:
         found.reverse()
         return tuple(found)
 
+    @classmethod
+    def of(cls, entries: Iterable[TraceEntry]) -> "Trace":
+        """The trace with these entries, oldest first."""
+        trace = EMPTY
+        for kind, text, *folded in entries:
+            if folded:
+                inside = [Trace.of(other) for other in cast("list[list[TraceEntry]]", folded[0])]
+                trace = trace.fold(Kind(str(kind)), str(text), inside)
+            else:
+                trace = trace.add(Kind(str(kind)), str(text))
+        return trace
+
+    def since(self, known: Container[int]) -> "tuple[Trace | None, list[TraceEntry]]":
+        """The last earlier state whose id is known, and the entries added after it, oldest first."""
+        found: list[TraceEntry] = []
+        node = self
+        while node._before is not None and id(node) not in known:
+            inside = [trace.since(())[1] for trace in node.inside]
+            found.append([node._kind.value, node._text, inside] if inside else [node._kind.value, node._text])
+            node = node._before
+        found.reverse()
+        return (None if node._before is None else node), found
+
     def text(self, *, timed: bool = False) -> str:
         """Join the entries by `, `; the durations only when `timed`."""
         return ", ".join(text for kind, text in self.entries() if timed or kind is not Kind.DURATION)
+
+    def unfolded(self, *, timed: bool = False) -> str:
+        """The text with what is folded into an entry behind it, in braces, one trace after the other."""
+        texts: list[str] = []
+        node = self
+        while node._before is not None:
+            if timed or node._kind is not Kind.DURATION:
+                inside = node.inside
+                folded = "; ".join(trace.unfolded(timed=timed) for trace in inside)
+                texts.append(f"{node._text} {{{folded}}}" if inside else node._text)
+            node = node._before
+        return ", ".join(reversed(texts))
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether anything is folded into an entry."""
+        node = self
+        while node._before is not None:
+            if node.inside:
+                return True
+            node = node._before
+        return False
+
+    @property
+    def inside(self) -> "tuple[Trace, ...]":
+        """The traces folded into the last entry."""
+        return ()
 
     def __bool__(self) -> bool:
         return self._before is not None
@@ -77,6 +136,21 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"Trace({self.text(timed=True)!r})"
+
+
+class _Folded(Trace):
+    """A last entry with traces inside."""
+
+    __slots__ = ("_inside",)
+
+    def __init__(self, before: Trace, kind: Kind, text: str, inside: tuple[Trace, ...]) -> None:
+        super().__init__(before, kind, text)
+        self._inside = inside
+
+    @property
+    def inside(self) -> tuple[Trace, ...]:
+        """The traces folded into the last entry."""
+        return self._inside
 
 
 EMPTY = Trace()

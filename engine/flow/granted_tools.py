@@ -1,0 +1,137 @@
+"""Tools that reach outside of a flow, as far as the settings grant: some folders, some hosts (docs/tools.md)."""
+
+import asyncio
+import datetime
+import ipaddress
+import os
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from engine.atomic_file import read_limited
+from engine.conversation import ToolDefinition
+from engine.flow.tools import Tool
+
+FILE_LIMIT = 2_000_000
+"""Bytes of a file, and of an answer, that a tool reads."""
+METADATA = (ipaddress.ip_address("169.254.169.254"), ipaddress.ip_address("fd00:ec2::254"))
+
+Fetch = Callable[[str, int], Awaitable[tuple[int, bytes]]]
+"""Gets an address without following redirects: status, and at most so many bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """What tools of a run may reach."""
+
+    folders: tuple[Path, ...] = ()
+    hosts: frozenset[str] = frozenset()
+    """Names as in addresses, in lower case, with a port where it is not the usual one."""
+    fetch: Fetch | None = field(default=None, repr=False)
+
+
+NO_GRANTS = Grants()
+current_grants: ContextVar[Grants] = ContextVar("current_grants", default=NO_GRANTS)
+"""What the tools of the run under way may reach; nothing outside of runs."""
+
+
+def clock(timezone: str = "") -> str:
+    """Tell date and time, `Tuesday, 2026-03-03 14:05:00 +01:00`; raises ValueError for an unknown time zone."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        zone = ZoneInfo(timezone) if timezone else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {timezone!r}; expected one like Europe/Berlin") from None
+    now = datetime.datetime.now(datetime.UTC).astimezone(zone)
+    return f"{now:%A}, {now.isoformat(sep=' ', timespec='seconds')}"
+
+
+async def read_file(path: str) -> str:
+    """Read a text file of a granted folder; raises ValueError with the reason."""
+    return await asyncio.to_thread(_read, path, current_grants.get().folders)
+
+
+def _read(name: str, folders: tuple[Path, ...]) -> str:
+    if not folders:
+        raise ValueError("no folder is granted; the settings say which (tool_folders)")
+    for folder in folders:
+        # Symbolic links are followed first, so that none leads out.
+        root = Path(os.path.realpath(folder))
+        file = Path(os.path.realpath(root / name))
+        if not file.is_relative_to(root):
+            continue
+        if file.is_file():
+            try:
+                return read_limited(file, FILE_LIMIT).decode("utf-8")
+            except UnicodeDecodeError:
+                raise ValueError(f"{name} is no UTF-8 text") from None
+    shown = ", ".join(str(folder) for folder in folders)
+    raise ValueError(f"there is no file {name!r} in the granted folders ({shown})")
+
+
+async def http_get(url: str) -> str:
+    """Get a text from a granted host; redirects are told, not followed. Raises ValueError with the reason."""
+    grants = current_grants.get()
+    host = _host(url)
+    if grants.fetch is None or host not in grants.hosts:
+        known = ", ".join(sorted(grants.hosts)) or "none"
+        raise ValueError(f"the host {host} is not granted (tool_hosts); granted: {known}")
+    await _refuse_own_network(url)
+    status, body = await grants.fetch(url, FILE_LIMIT)
+    return f"{status}\n{body[:FILE_LIMIT].decode('utf-8', 'replace')}"
+
+
+def _host(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    if parts.scheme.lower() not in ("http", "https") or not host or parts.username is not None:
+        raise ValueError("expected an address http://… or https://… without user and password")
+    return host if port is None or port == {"http": 80, "https": 443}[parts.scheme.lower()] else f"{host}:{port}"
+
+
+async def _refuse_own_network(url: str) -> None:
+    """Raise ValueError when the name leads to a link-local address or one that tells what a cloud machine knows."""
+    parts = urlsplit(url)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 443)
+    except OSError as error:
+        raise ValueError(f"the host {parts.hostname} cannot be found: {error}") from None
+    for entry in found:
+        address = ipaddress.ip_address(str(entry[4][0]).partition("%")[0])
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        if mapped.is_link_local or mapped in METADATA:
+            raise ValueError(f"the host {parts.hostname} leads to {mapped}, an address of the machine's own network")
+
+
+CLOCK: Final = Tool(
+    definition=ToolDefinition(
+        name="clock",
+        description="Tells the date and time now.",
+        parameters={
+            "type": "object",
+            "properties": {"timezone": {"type": "string", "description": "For example Europe/Berlin; missing: here"}},
+            "additionalProperties": False,
+        },
+    ),
+    function=clock,
+    timeout=5.0,
+)
+READ_FILE: Final = Tool(
+    definition=ToolDefinition.of_texts("read_file", "Reads a text file.", {"path": "Its path in the granted folder"}),
+    function=read_file,
+    timeout=30.0,
+    side_effects=True,
+)
+HTTP_GET: Final = Tool(
+    definition=ToolDefinition.of_texts("http_get", "Gets a page from the web.", {"url": "The address, https://…"}),
+    function=http_get,
+    timeout=60.0,
+    side_effects=True,
+)

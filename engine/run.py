@@ -1,0 +1,158 @@
+"""A run of a flow: starts its walk, hands its events on, and makes sure that it ends once."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextvars import copy_context
+from types import TracebackType
+
+from engine.completion import Completer
+from engine.events import AnyEvent, RunFinished
+from engine.flow.breakpoints import Breakpoints
+from engine.flow.context import Context
+from engine.flow.event_buffer import EventBuffer
+from engine.flow.executor import Walk
+from engine.flow.flow import Flow, Limits
+from engine.flow.frozen import Frozen
+from engine.flow.granted_tools import NO_GRANTS, Grants, current_grants
+from engine.flow.restart import Restart
+from engine.flow.tools import AllowTool, refuse
+from engine.flow.trace import EMPTY, Trace
+from engine.interceptors import current_run
+from engine.run_history import RunHistory
+from engine.statistics import RequestStatistic
+
+EVENTS_AHEAD = 256
+"""Events a run may be ahead of who reads them; then its sockets wait."""
+
+
+class Run:
+    """A run, going on inside its `async with`: iterate its events; they end when the run does."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        context: Context,
+        completer: Completer,
+        *,
+        history: RunHistory | None = None,
+        start: str | None = None,
+        limits: Limits | None = None,
+        flow_text: str = "",
+        allow_tool: AllowTool = refuse,
+        restart: Restart | None = None,
+        frozen: Sequence[Frozen] = (),
+        breakpoints: Breakpoints | None = None,
+        grants: Grants = NO_GRANTS,
+    ) -> None:
+        self.id = secrets.token_hex(6)
+        self._grants = grants
+        self._flow = flow
+        self._flow_text = flow_text
+        self._inputs = context.values_copy()
+        self._history = history
+        self._events = EventBuffer(EVENTS_AHEAD)
+        self._walk = Walk(
+            flow,
+            context,
+            completer,
+            run_id=self.id,
+            emit=self._emit,
+            start=start,
+            limits=limits,
+            allow_tool=allow_tool,
+            keep=None if history is None else history.record,
+            restart=restart,
+            frozen=frozen,
+            breakpoints=breakpoints,
+        )
+        self._task: asyncio.Task[list[Context]] | None = None
+        self._finished: RunFinished | None = None
+
+    async def __aenter__(self) -> "Run":
+        try:
+            if self._history is not None:
+                # A disk that fails does not keep a run from happening; the history tells it by itself.
+                profiles = self._walk.known_profiles()
+                await self._history.begin(
+                    self.id, self._flow.name, self._flow_text, self._inputs, profiles, self._flow.origin
+                )
+        except BaseException:
+            self._end()
+            raise
+        surroundings = copy_context()
+        surroundings.run(current_run.set, self.id)
+        surroundings.run(current_grants.set, self._grants)
+        self._task = asyncio.create_task(self._walk.run(), context=surroundings)
+        # Not in the task itself: one that is cancelled before its first step runs nothing of its own.
+        self._task.add_done_callback(lambda _: self._end())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop if it still runs, and wait until all its connections are closed and its end is recorded."""
+        self._events.abandon()
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._end()
+        if (fault := self._fault()) is not None:
+            raise fault
+
+    @property
+    def contexts(self) -> list[Context]:
+        """The contexts that ended, in branch order, then those with an error."""
+        return self._walk.contexts
+
+    @property
+    def statistic(self) -> RequestStatistic:
+        """What the run has used so far."""
+        return self._walk.statistic
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the first of `contexts`, empty while there is none; each context has its own."""
+        contexts = self.contexts
+        return contexts[0].trace if contexts else EMPTY
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """The last event, once it has happened."""
+        return self._finished
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        return self._events
+
+    async def take(self, within: float = 0.0) -> list[AnyEvent]:
+        """Wait for the next event; it and all others that come within so many seconds, none when the run is over.
+
+        What `async for` gives one by one, for readers that have more to do per turn than per event, such as a window.
+        A full buffer or the end of the run is not waited for.
+        """
+        return await self._events.take(within)
+
+    def stop(self) -> None:
+        """Cancel every request at once and keep what came; the last events follow, with the status `stopped`."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self) -> None:
+        """Make sure, as often as called, that there is one last event and nothing after it."""
+        if self._finished is None:
+            fault = self._fault()
+            self._emit(self._walk.finished("failed" if fault else "stopped", str(fault or "")))
+        self._events.close()
+
+    def _fault(self) -> BaseException | None:
+        """What ended the walk although it should never raise."""
+        task = self._task
+        return task.exception() if task is not None and task.done() and not task.cancelled() else None
+
+    def _emit(self, event: AnyEvent) -> Awaitable[None] | None:
+        if isinstance(event, RunFinished):
+            self._finished = event
+        if self._history is not None:
+            self._history.record(event)
+        return self._events.put(event)
