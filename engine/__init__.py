@@ -18,18 +18,43 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.batch import Batch
+    from engine.batch_output import write_results
+    from engine.batch_store import BatchStore
+    from engine.batch_values import BatchJob, BatchOptions, BatchProgress, BatchRecord, RowResult
+    from engine.cache import CachedAnswer, CacheEntry, CacheInfo, CompletionCache, MemoryCache
     from engine.clients.base import Capabilities
+    from engine.clients.wire_tape import ReplayTransport, WireTape
     from engine.completion import Chunk, Completer, Completion, FinishReason, Phase, Stream
-    from engine.conversation import Conversation, Role, ToolCall, Turn
+    from engine.content import CallExtraPart, OutputItemPart, RedactedThinkingPart, ThinkingPart
+    from engine.conversation import (
+        Conversation,
+        ImagePart,
+        Role,
+        ToolCall,
+        ToolChoice,
+        ToolDefinition,
+        ToolResult,
+        ToolUse,
+        Turn,
+    )
+    from engine.dataset import Dataset, check_dataset
     from engine.embedded_server import EmbeddedServer, ServerState, ServerStatus
-    from engine.engine import Engine, Run
+    from engine.engine import Engine
+    from engine.engine_settings import EngineSettings
     from engine.errors import (
+        BatchError,
+        BudgetExceeded,
+        CircuitOpen,
+        DatasetInvalid,
         EngineError,
         FlowError,
         FlowFileError,
         FlowInvalid,
         HandlerError,
         LocalModelError,
+        NotTrusted,
+        PluginError,
         Problem,
         ProfileError,
         ProfileInvalid,
@@ -37,39 +62,85 @@ if TYPE_CHECKING:
         RequestError,
         StorageError,
     )
+    from engine.events import Grade
     from engine.flow.agent import Agent, Next, merge_contexts
+    from engine.flow.breakpoints import Breakpoints
     from engine.flow.context import Context, Skip
+    from engine.flow.csv_handlers import CsvHandler, CsvRowsHandler
+    from engine.flow.expressions import evaluate, holds, render
     from engine.flow.flow import Flow, Limits
-    from engine.flow.flow_build import build_flow
+    from engine.flow.flow_build import build_flow, merge_of
     from engine.flow.flow_check import check_flow
     from engine.flow.flow_file import LoadedFlow, flow_text, load_flow, read_flow, save_flow
     from engine.flow.flow_inputs import inputs_context
-    from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec
-    from engine.flow.handlers import AccumulateHandler, Handler, JsonHandler, TextHandler
+    from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec, InputSpec, MergeSpec
+    from engine.flow.frozen import Frozen, freeze, stale_reasons
+    from engine.flow.graders import AnswerGrader, AnswerGrader2, AnswerGraderBinary
+    from engine.flow.handlers import AccumulateHandler, Handler, JsonHandler, TextHandler, ToolCallingHandler
+    from engine.flow.subflow import SubflowAgent
+    from engine.flow.tools import Tool, allow_named
+    from engine.flow.voting import Grader, Grader2
     from engine.folders import Folders, data_folders
+    from engine.guards import Budget, CircuitBreaker, RateLimit, Spending
+    from engine.interceptors import Call, Guard, Interceptor, LoggingInterceptor, SensitiveFilter
+    from engine.plugins import Plugins
     from engine.profile import Category, ModelProfile, Overrides, ProfileRef, Provider
     from engine.profile_store import ProfileEntry, ProfileStore
-    from engine.run_history import RecordedRun, RunHistory, RunRow
+    from engine.prompt_library import Prompt, PromptError, PromptFile, PromptLibrary, PromptSnapshot
+    from engine.prompt_strategies import PromptStrategy, register_strategy
+    from engine.recorded_runs import resume_point, start_point, visits
+    from engine.run import Run
+    from engine.run_comparison import compare_runs
+    from engine.run_export import export_run
+    from engine.run_history import HourOfUse, RecordedRun, RunHistory, RunRow
+    from engine.sqlite_cache import SqliteCache
     from engine.statistics import CompletionStatistics, CostProvenance, RequestStatistic
-    from engine.tokenizers import TokenCount
+    from engine.timers import Timing, listening, timed, timer
+    from engine.tokenizers import TokenCount, Tokenizer, register_tokenizer
 
 __all__ = [
     "AccumulateHandler",
     "Agent",
     "AgentSpec",
     "AgentType",
+    "AnswerGrader",
+    "AnswerGrader2",
+    "AnswerGraderBinary",
+    "Batch",
+    "BatchError",
+    "BatchJob",
+    "BatchOptions",
+    "BatchProgress",
+    "BatchRecord",
+    "BatchStore",
+    "Breakpoints",
+    "Budget",
+    "BudgetExceeded",
+    "CacheEntry",
+    "CacheInfo",
+    "CachedAnswer",
+    "Call",
+    "CallExtraPart",
     "Capabilities",
     "Category",
     "Chunk",
+    "CircuitBreaker",
+    "CircuitOpen",
     "Completer",
     "Completion",
+    "CompletionCache",
     "CompletionStatistics",
     "Context",
     "Conversation",
     "CostProvenance",
+    "CsvHandler",
+    "CsvRowsHandler",
+    "Dataset",
+    "DatasetInvalid",
     "EmbeddedServer",
     "Engine",
     "EngineError",
+    "EngineSettings",
     "FinishReason",
     "Flow",
     "FlowError",
@@ -77,16 +148,32 @@ __all__ = [
     "FlowInvalid",
     "FlowSpec",
     "Folders",
+    "Frozen",
+    "Grade",
+    "Grader",
+    "Grader2",
+    "Guard",
     "Handler",
     "HandlerError",
+    "HourOfUse",
+    "ImagePart",
+    "InputSpec",
+    "Interceptor",
     "JsonHandler",
     "Limits",
     "LoadedFlow",
     "LocalModelError",
+    "LoggingInterceptor",
+    "MemoryCache",
+    "MergeSpec",
     "ModelProfile",
     "Next",
+    "NotTrusted",
+    "OutputItemPart",
     "Overrides",
     "Phase",
+    "PluginError",
+    "Plugins",
     "Problem",
     "ProfileEntry",
     "ProfileError",
@@ -94,47 +181,120 @@ __all__ = [
     "ProfileNotFound",
     "ProfileRef",
     "ProfileStore",
+    "Prompt",
+    "PromptError",
+    "PromptFile",
+    "PromptLibrary",
+    "PromptSnapshot",
+    "PromptStrategy",
     "Provider",
+    "RateLimit",
     "RecordedRun",
+    "RedactedThinkingPart",
+    "ReplayTransport",
     "RequestError",
     "RequestStatistic",
     "Role",
+    "RowResult",
     "Run",
     "RunHistory",
     "RunRow",
+    "SensitiveFilter",
     "ServerState",
     "ServerStatus",
     "Skip",
+    "Spending",
+    "SqliteCache",
     "StorageError",
     "Stream",
+    "SubflowAgent",
     "TextHandler",
+    "ThinkingPart",
+    "Timing",
     "TokenCount",
+    "Tokenizer",
+    "Tool",
     "ToolCall",
+    "ToolCallingHandler",
+    "ToolChoice",
+    "ToolDefinition",
+    "ToolResult",
+    "ToolUse",
     "Turn",
+    "WireTape",
+    "allow_named",
     "build_flow",
+    "check_dataset",
     "check_flow",
+    "compare_runs",
     "data_folders",
+    "evaluate",
+    "export_run",
     "flow_text",
+    "freeze",
+    "holds",
     "inputs_context",
+    "listening",
     "load_flow",
     "merge_contexts",
+    "merge_of",
     "read_flow",
+    "register_strategy",
+    "register_tokenizer",
+    "render",
+    "resume_point",
     "save_flow",
+    "stale_reasons",
+    "start_point",
+    "timed",
+    "timer",
+    "visits",
+    "write_results",
 ]
 
 _MODULES = {
+    "engine.batch": ("Batch",),
+    "engine.batch_output": ("write_results",),
+    "engine.batch_store": ("BatchStore",),
+    "engine.batch_values": ("BatchJob", "BatchOptions", "BatchProgress", "BatchRecord", "RowResult"),
+    "engine.dataset": ("Dataset", "check_dataset"),
+    "engine.cache": (
+        "CachedAnswer",
+        "CacheEntry",
+        "CacheInfo",
+        "CompletionCache",
+        "MemoryCache",
+    ),
     "engine.clients.base": ("Capabilities",),
     "engine.completion": ("Chunk", "Completer", "Completion", "FinishReason", "Phase", "Stream"),
-    "engine.conversation": ("Conversation", "Role", "ToolCall", "Turn"),
+    "engine.content": ("CallExtraPart", "OutputItemPart", "RedactedThinkingPart", "ThinkingPart"),
+    "engine.conversation": (
+        "Conversation",
+        "ImagePart",
+        "Role",
+        "ToolCall",
+        "ToolChoice",
+        "ToolDefinition",
+        "ToolResult",
+        "ToolUse",
+        "Turn",
+    ),
     "engine.embedded_server": ("EmbeddedServer", "ServerState", "ServerStatus"),
-    "engine.engine": ("Engine", "Run"),
+    "engine.engine": ("Engine",),
+    "engine.engine_settings": ("EngineSettings",),
     "engine.errors": (
+        "BatchError",
+        "DatasetInvalid",
+        "BudgetExceeded",
+        "CircuitOpen",
         "EngineError",
         "FlowError",
         "FlowFileError",
         "FlowInvalid",
         "HandlerError",
         "LocalModelError",
+        "NotTrusted",
+        "PluginError",
         "Problem",
         "ProfileError",
         "ProfileInvalid",
@@ -143,20 +303,52 @@ _MODULES = {
         "StorageError",
     ),
     "engine.flow.agent": ("Agent", "Next", "merge_contexts"),
+    "engine.flow.expressions": ("evaluate", "holds", "render"),
+    "engine.events": ("Grade",),
+    "engine.flow.breakpoints": ("Breakpoints",),
     "engine.flow.context": ("Context", "Skip"),
     "engine.flow.flow": ("Flow", "Limits"),
-    "engine.flow.flow_build": ("build_flow",),
+    "engine.flow.flow_build": ("build_flow", "merge_of"),
     "engine.flow.flow_check": ("check_flow",),
     "engine.flow.flow_file": ("LoadedFlow", "flow_text", "load_flow", "read_flow", "save_flow"),
     "engine.flow.flow_inputs": ("inputs_context",),
-    "engine.flow.flow_spec": ("AgentSpec", "AgentType", "FlowSpec"),
-    "engine.flow.handlers": ("AccumulateHandler", "Handler", "JsonHandler", "TextHandler"),
+    "engine.flow.flow_spec": ("AgentSpec", "AgentType", "FlowSpec", "InputSpec", "MergeSpec"),
+    "engine.flow.csv_handlers": ("CsvHandler", "CsvRowsHandler"),
+    "engine.flow.graders": ("AnswerGrader", "AnswerGrader2", "AnswerGraderBinary"),
+    "engine.flow.tools": ("Tool", "allow_named"),
+    "engine.flow.voting": ("Grader", "Grader2"),
+    "engine.flow.handlers": ("AccumulateHandler", "Handler", "JsonHandler", "TextHandler", "ToolCallingHandler"),
+    "engine.flow.subflow": ("SubflowAgent",),
     "engine.folders": ("Folders", "data_folders"),
+    "engine.guards": (
+        "Budget",
+        "CircuitBreaker",
+        "RateLimit",
+        "Spending",
+    ),
+    "engine.interceptors": (
+        "Call",
+        "Guard",
+        "Interceptor",
+        "LoggingInterceptor",
+        "SensitiveFilter",
+    ),
+    "engine.plugins": ("Plugins",),
     "engine.profile": ("Category", "ModelProfile", "Overrides", "ProfileRef", "Provider"),
     "engine.profile_store": ("ProfileEntry", "ProfileStore"),
-    "engine.run_history": ("RecordedRun", "RunHistory", "RunRow"),
+    "engine.prompt_library": ("Prompt", "PromptError", "PromptFile", "PromptLibrary", "PromptSnapshot"),
+    "engine.clients.wire_tape": ("ReplayTransport", "WireTape"),
+    "engine.timers": ("Timing", "listening", "timed", "timer"),
+    "engine.run": ("Run",),
+    "engine.run_comparison": ("compare_runs",),
+    "engine.run_export": ("export_run",),
+    "engine.recorded_runs": ("resume_point", "start_point", "visits"),
+    "engine.flow.frozen": ("Frozen", "freeze", "stale_reasons"),
+    "engine.run_history": ("HourOfUse", "RecordedRun", "RunHistory", "RunRow"),
+    "engine.sqlite_cache": ("SqliteCache",),
     "engine.statistics": ("CompletionStatistics", "CostProvenance", "RequestStatistic"),
-    "engine.tokenizers": ("TokenCount",),
+    "engine.prompt_strategies": ("PromptStrategy", "register_strategy"),
+    "engine.tokenizers": ("TokenCount", "Tokenizer", "register_tokenizer"),
 }
 """Names by module. A module is imported when one of its names is first used: `import engine` costs nothing."""
 

@@ -5,8 +5,10 @@ import os
 import secrets
 import stat
 import sys
-from io import FileIO
+from collections.abc import Iterator
+from io import BufferedWriter, FileIO
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.errors import StorageError
 
@@ -24,10 +26,32 @@ def write_atomically(path: str | os.PathLike[str], data: bytes, *, mode: int | N
     Without `mode` the new file has the mode of the old one, or that of any new file. Raises StorageError that names
     path and cause; then the old file is whole and nothing else was left in the folder.
     """
+    with _told(path), _replacing(path, mode) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file.fileno(), rest) :]
+
+
+@contextlib.contextmanager
+def written_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write piece by piece, which takes the place of the old one when the block ends without an exception.
+
+    As write_atomically otherwise, for what is too large for memory.
+    """
+    with _told(path), _replacing(path, None) as file:
+        buffer = BufferedWriter(file, 1 << 18)
+        try:
+            yield buffer
+            buffer.flush()
+        finally:
+            with contextlib.suppress(OSError):  # after a failure there are bytes left that nobody wants
+                buffer.detach()
+
+
+@contextlib.contextmanager
+def _told(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
-        target = _target(Path(path))
-        _remove_abandoned(target)
-        _replace(target, data, mode)
+        yield
     except OSError as error:
         raise StorageError(
             f"Cannot save {os.fspath(path)}: {_reason(error)}.",
@@ -36,35 +60,56 @@ def write_atomically(path: str | os.PathLike[str], data: bytes, *, mode: int | N
         ) from error
 
 
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file of any size for reading; anything else is refused before it is opened (StorageError)."""
+    return open(_opened(os.fspath(path), None), "rb")
+
+
 def read_limited(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
     """Read a regular file of at most `limit_bytes`; anything else is refused before reading (StorageError)."""
     name = os.fspath(path)
+    descriptor = _opened(name, limit_bytes)
     try:
-        # Looking first: opening a device or the end of a pipe may already act, or wait.
-        _check_readable(name, os.stat(name), limit_bytes)
-        descriptor = os.open(name, os.O_RDONLY | _CLOSE_ON_EXEC | _NEVER_WAIT)
         with open(descriptor, "rb") as file:
-            _check_readable(name, os.fstat(descriptor), limit_bytes)
             data = file.read(limit_bytes + 1)
     except OSError as error:
-        raise StorageError(
-            f"Cannot read {name}: {_reason(error)}.", facts={"path": name, "cause": _reason(error)}
-        ) from error
-    except ValueError as error:  # a NUL in the name
-        raise StorageError(f"Cannot read {name!r}: {error}.", facts={"path": name}) from error
+        raise _unreadable(name, error) from error
     if len(data) > limit_bytes:
         raise _too_large(name, len(data), limit_bytes)
     return data
 
 
-def _replace(target: Path, data: bytes, mode: int | None) -> None:
+def _opened(name: str, limit_bytes: int | None) -> int:
+    try:
+        # Looking first: opening a device or the end of a pipe may already act, or wait.
+        _check_readable(name, os.stat(name), limit_bytes)
+        descriptor = os.open(name, os.O_RDONLY | _CLOSE_ON_EXEC | _NEVER_WAIT)
+        try:
+            _check_readable(name, os.fstat(descriptor), limit_bytes)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    except ValueError as error:  # a NUL in the name
+        raise StorageError(f"Cannot read {name!r}: {error}.", facts={"path": name}) from error
+    return descriptor
+
+
+def _unreadable(name: str, error: OSError) -> StorageError:
+    return StorageError(f"Cannot read {name}: {_reason(error)}.", facts={"path": name, "cause": _reason(error)})
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str], mode: int | None) -> Iterator[FileIO]:
+    """A new file beside the old one, which replaces it when the block ends without an exception."""
+    target = _target(Path(path))
+    _remove_abandoned(target)
     old_mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     new, old = _beside(target), _beside(target)
     try:
         with _create(new, old_mode if mode is None else mode) as file:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(file.fileno(), rest) :]
+            yield file
             os.fsync(file.fileno())
             if old_mode is not None:
                 # A second name for the old file, to go back to if the folder cannot be made durable.
@@ -163,10 +208,10 @@ def _remove_unless_locked(path: Path) -> None:
         path.unlink()
 
 
-def _check_readable(name: str, status: os.stat_result, limit_bytes: int) -> None:
+def _check_readable(name: str, status: os.stat_result, limit_bytes: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise StorageError(f"{name} is {_kind(status.st_mode)}, not a regular file.", facts={"path": name})
-    if status.st_size > limit_bytes:
+    if limit_bytes is not None and status.st_size > limit_bytes:
         raise _too_large(name, status.st_size, limit_bytes)
 
 

@@ -1,6 +1,6 @@
 """What commands are given: flows by file or name, inputs as options and files."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,19 +8,72 @@ import typer
 
 from engine import bundled
 from engine.atomic_file import read_limited
-from engine.errors import EngineError, FlowError, FlowFileError, Problem, StorageError
+from engine.cli_text import with_hint
+from engine.errors import EngineError, FlowError, FlowFileError, FlowInvalid, Problem, StorageError
+from engine.flow.flow_check import check_loaded
 from engine.flow.flow_file import SIZE_LIMIT, LoadedFlow, load_flow, read_flow
 from engine.flow.strict_json import decode_text, parse_json
+from engine.flow.subflow_files import SAMPLE
+from engine.flow_access import known_plugins
+from engine.profile_store import ProfileStore
 
 
 def open_flow(name: str, *, tolerant: bool = False) -> LoadedFlow:
-    """A flow by path or by the name of a sample; raises FlowFileError, or FlowError when there is neither."""
-    if Path(name).is_file() or "/" in name or name.endswith(".json"):
+    """A flow by path, or a sample by its name or title; raises FlowFileError, or FlowError when there is neither."""
+    if flow_file(name) is not None:
         return load_flow(name, tolerant=tolerant)
-    samples = bundled.names("resources", "flows", suffix=".flow.json")
+    sample = sample_named(name)
+    if sample is not None:
+        return _read_sample(sample, tolerant=tolerant)
+    known = ", ".join(_samples())
+    raise FlowError(f'There is no flow file and no sample named "{name}".', hint=f"Samples: {known}.")
+
+
+def flow_file(name: str) -> Path | None:
+    """The file `open_flow` reads; None for a sample."""
+    return Path(name) if Path(name).is_file() or "/" in name or name.endswith(".json") else None
+
+
+def sample_named(name: str) -> str | None:
+    """The sample of this name, or of this title however it is capitalised: `Release announcement`."""
+    samples = _samples()
     if name in samples:
-        return read_flow(bundled.read_bytes("resources", "flows", f"{name}.flow.json"), name=f"{name}.flow.json")
-    raise FlowError(f'There is no flow file and no sample named "{name}".', hint=f"Samples: {', '.join(samples)}.")
+        return name
+    wanted = name.strip().casefold()
+    return next((sample for sample in samples if _read_sample(sample).spec.name.casefold() == wanted), None)
+
+
+def _samples() -> list[str]:
+    return bundled.names("resources", "flows", suffix=".flow.json")
+
+
+def _read_sample(name: str, *, tolerant: bool = False) -> LoadedFlow:
+    data = bundled.read_bytes("resources", "flows", f"{name}.flow.json")
+    return read_flow(data, name=f"{name}.flow.json", origin=f"{SAMPLE}{name}", tolerant=tolerant)
+
+
+def runnable(loaded: LoadedFlow, profiles: ProfileStore, file: Path | None) -> list[Problem]:
+    """The warnings about a flow that was read tolerantly; raises FlowInvalid with all problems when one is an error.
+
+    They stand in the order of the file.
+
+    `file` is the flow's; None for a sample.
+    """
+    plugins = known_plugins(loaded.spec, file)
+    name = loaded.origin.removeprefix(SAMPLE) if file is None else str(file)
+    problems = by_place(check_loaded(loaded, profiles=profiles, plugins=plugins, file=name))
+    if any(problem.severity == "error" for problem in problems):
+        raise FlowInvalid.of(problems)
+    return problems
+
+
+def by_place(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems from the top of their file to its bottom; those without a place, and of other files, behind."""
+    found = list(problems)
+    files = list(dict.fromkeys(problem.file for problem in found))
+    return sorted(
+        found, key=lambda problem: (files.index(problem.file), not problem.line, problem.line, problem.column)
+    )
 
 
 def as_problem(error: EngineError, file: str) -> Problem:
@@ -32,13 +85,12 @@ def as_problem(error: EngineError, file: str) -> Problem:
             message = message.removeprefix(place)
             message = f"{message[:1].upper()}{message[1:]}"
             break
-    if column:
-        message = f"{message.removesuffix('.')} (column {column})."
     return Problem(
         severity="error",
-        message=f"{message} {error.hint}".strip(),
+        message=with_hint(message, error.hint),
         file=file,
         line=int(line or 0),
+        column=int(column or 0),
         path=path if path.startswith("$") else "",
     )
 

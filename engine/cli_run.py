@@ -1,15 +1,17 @@
 """`workbench run`: a flow on the command line, as text, as one JSON document, or as events."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from engine.cli_text import DONE, FAILED, NO_SERVER, Terminal
+from engine.cli_input import runnable
+from engine.cli_text import DONE, FAILED, NO_SERVER, Terminal, with_hint
 from engine.completion import Phase
 from engine.engine import Engine
-from engine.errors import ConnectFailed, FlowInvalid, LocalModelError
 from engine.events import (
     AgentStarted,
     AnyEvent,
@@ -17,19 +19,26 @@ from engine.events import (
     ChunkReceived,
     CompletionFinished,
     PhaseChanged,
+    PromptShortened,
     Retrying,
     RunFinished,
     RunResult,
+    RunStarted,
     Statistics,
+    ToolCalled,
     Warned,
+    reached_no_server,
 )
-from engine.flow.context import text_of
-from engine.flow.flow_build import build_flow
-from engine.flow.flow_check import check_run
+from engine.flow.context import Context, text_of
+from engine.flow.flow import Flow
 from engine.flow.flow_file import LoadedFlow, flow_text
 from engine.flow.flow_inputs import inputs_context
-from engine.number_text import cost_text
-from engine.run_history import RecordedRun
+from engine.flow.restart import Restart
+from engine.flow.tools import allow_named
+from engine.number_text import cost_text, counted
+from engine.recorded_runs import resume_point, start_point
+from engine.run import Run
+from engine.run_history import COMMITTED_AT_ONCE, RecordedRun
 from engine.statistics import per_second_text
 
 BOLD, DIM = "1", "2"
@@ -43,8 +52,30 @@ class RunOptions:
     mapping: Mapping[str, str]
     profile: str | None
     stream: bool
+    use_cache: bool
     output: str
     """`text`, `json` or `events`."""
+    allowed_tools: Collection[str] = ()
+    """Tools with side effects that may run."""
+    file: Path | None = None
+    """The flow's; None for a sample."""
+    trust: bool = False
+    """For this run."""
+    fresh: bool = False
+    """Ask anew for everything; the answers are kept."""
+    again: "Again | None" = None
+    """The recorded run to go on from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """How a recorded run is used."""
+
+    origin: Literal["resume", "from", "repeat"]
+    run_id: str
+    agent: str = ""
+    visit: int | None = None
+    branch: str | None = None
 
 
 async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, terminal: Terminal) -> int:
@@ -53,25 +84,59 @@ async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, term
         profiles = engine.profiles.with_map(options.mapping)
         if options.profile:
             profiles = profiles.with_profile(options.profile)
-        for problem in loaded.problems:
+        problems = runnable(loaded, profiles, options.file)
+        for problem in problems:
             terminal.note(str(problem))
-        problems = check_run(loaded.spec, profiles)
-        if any(problem.severity == "error" for problem in problems):
-            raise FlowInvalid.of(problems)
-        flow = build_flow(loaded.spec)
-        context = inputs_context(loaded.spec, options.values)
+        here = options.file is None
+        flow = engine.access.build(loaded.spec, options.file, made_here=here, once=options.trust, origin=loaded.origin)
+        context, restart = await _beginning(engine, loaded, flow, options)
         writer: _Writer = {"json": _Json, "events": _Events}.get(options.output, _Text)(terminal, options)
-        writer.warnings = [str(problem) for problem in loaded.problems]
-        async with engine.run(flow, context, profiles=profiles, flow_text=flow_text(loaded.spec)) as run:
+        writer.warnings = [str(problem) for problem in problems]
+        allow = allow_named(options.allowed_tools)
+        text = flow_text(loaded.spec)
+        async with engine.run(
+            flow,
+            context,
+            profiles=profiles,
+            flow_text=text,
+            allow_tool=allow,
+            use_cache=options.use_cache,
+            skip_cache=options.fresh,
+            restart=restart,
+        ) as run:
             try:
-                async for event in run:
-                    writer.apply(event)
+                await _follow(run, writer, engine)
             except asyncio.CancelledError:
                 run.stop()
-                async for event in run:
-                    writer.apply(event)
+                await _follow(run, writer, engine)
                 raise
         return writer.status()
+
+
+async def _follow(run: Run, writer: "_Writer", engine: Engine) -> None:
+    """Print the events. Who reads lines may act on them: what has an end is on the disk before it is told."""
+    history = engine.history if isinstance(writer, _Events) else None
+    async for event in run:
+        if history is not None and type(event) in COMMITTED_AT_ONCE:
+            await history.flush()
+        writer.apply(event)
+
+
+async def _beginning(
+    engine: Engine, loaded: LoadedFlow, flow: Flow, options: RunOptions
+) -> tuple[Context, Restart | None]:
+    """The context a run begins with, and where it goes on when it goes on from a recorded one."""
+    again = options.again
+    if again is None:
+        return inputs_context(loaded.spec, options.values), None
+    if again.origin == "repeat":
+        return Context((await engine.recorded.run(again.run_id)).inputs), None
+    reached = await engine.recorded.reached(again.run_id)
+    context = Context(reached.run.inputs)
+    if again.origin == "resume":
+        return context, resume_point(reached, flow)
+    edits = {key: value if isinstance(value, list) else [value] for key, value in options.values.items()}
+    return context, start_point(reached, flow, again.agent, visit=again.visit, branch=again.branch, edits=edits)
 
 
 def show_recorded(recorded: RecordedRun, terminal: Terminal) -> None:
@@ -98,10 +163,26 @@ class _Writer:
         self.options = options
         self.finished: RunFinished | None = None
         self.warnings: list[str] = []
+        self._kept = 0
+        self._failed_inside: set[tuple[str, str]] = set()
+
+    def is_kept(self, event: AnyEvent) -> bool:
+        """Whether an event is one of the recorded run this one goes on from."""
+        if isinstance(event, RunStarted):
+            self._kept = event.kept + 1
+        self._kept -= self._kept > 0
+        return self._kept > 0 and not isinstance(event, RunStarted)
+
+    def is_told(self, event: BranchFailed) -> bool:
+        """Whether a node failed because of an agent inside of it, which was told already."""
+        for position, sign in enumerate(event.agent):
+            if sign == "/":
+                self._failed_inside.add((event.agent[:position], event.error.message))
+        return (event.agent, event.error.message) in self._failed_inside
 
     def apply(self, event: AnyEvent) -> None:
         """Take in one event."""
-        if isinstance(event, Warned):
+        if isinstance(event, Warned | PromptShortened):
             self.warnings.append(event.message)
         if isinstance(event, RunFinished):
             self.finished = event
@@ -111,7 +192,7 @@ class _Writer:
         finished = self.finished
         if finished is not None and finished.status == "finished":
             return DONE
-        return NO_SERVER if finished is not None and _reached_no_server(finished) else FAILED
+        return NO_SERVER if finished is not None and reached_no_server(finished) else FAILED
 
 
 class _Events(_Writer):
@@ -132,6 +213,8 @@ class _Json(_Writer):
     def apply(self, event: AnyEvent) -> None:
         """Keep what the document needs, tell progress."""
         super().apply(event)
+        if self.is_kept(event) or (isinstance(event, BranchFailed) and self.is_told(event)):
+            return
         note = progress_line(event)
         if note:
             self.terminal.note(note)
@@ -211,7 +294,8 @@ class _Text(_Writer):
             self._leave()
         else:
             self._waiting.pop(key, None)
-        self.terminal.error(f"✗ {_place(event)}: {event.error.message} {event.error.hint}".rstrip())
+        if not self.is_told(event):
+            self.terminal.error(f"✗ {_place(event)}: {with_hint(event.error.message, event.error.hint)}")
         self._advance()
 
     def _leave(self) -> None:
@@ -238,13 +322,6 @@ class _Text(_Writer):
             self.terminal.note(line)
 
 
-def _reached_no_server(event: RunFinished) -> bool:
-    """Whether the run failed because there was nobody to ask: nothing was answered, and that is all that is wrong."""
-    names = {result.error.name if result.error else "" for result in event.results}
-    unreached = {ConnectFailed.__name__, LocalModelError.__name__}
-    return event.status == "failed" and bool(names) and names <= unreached
-
-
 def progress_line(event: AnyEvent) -> str:
     """A plain line about an event, empty when it is not worth one."""
     match event:
@@ -254,28 +331,40 @@ def progress_line(event: AnyEvent) -> str:
             return "loading the model"
         case Retrying():
             tries = f"attempt {event.attempt} of {event.attempts} in {event.delay:.1f} s"
+            if event.profile:
+                tries = f"asking {event.profile} instead"
             return f"{_place(event)}: {event.reason.removesuffix('.')}; {tries}"
         case CompletionFinished():
             return f"{_place(event)}: {_figures(event)}"
+        case ToolCalled():
+            return f"{_place(event)}: {_call(event)}"
         case BranchFailed():
             return f"{_place(event)}: failed: {event.error.message}"
-        case Warned():
+        case Warned() | PromptShortened():
             return f"warning: {event.message}"
         case _:
             return ""
 
 
+def _call(event: ToolCalled) -> str:
+    line = " ".join(f"🔧 {event.name}({event.arguments}) → {event.output}".split())
+    return line if len(line) <= 120 else f"{line[:119]}…"
+
+
 def summary_lines(event: RunFinished) -> list[str]:
     """Trace of each result, then the statistics line."""
-    lines = [f"trace       {result.trace}" for result in event.results]
+    lines = [f"trace       {result.trace_unfolded or result.trace}" for result in event.results]
     figures = event.statistics
     tps = _tps(figures)
+    cached = f" (+{figures.cached_prompts} from the cache)" if figures.cached_prompts else ""
     lines.append(
-        f"statistics  {event.status}: {figures.requests} requests, {figures.in_tokens} tokens in"
+        f"statistics  {event.status}: {_requests(figures)}{cached}, {figures.in_tokens} tokens in"
         f" (+{figures.cached_in_tokens} cached), {figures.out_tokens} out (+{figures.reasoning_out_tokens} reasoning),"
         f" {figures.effective_seconds:.1f} s, {tps['out_tps']} tok/s,"
-        f" {cost_text(figures.cost, figures.provenance)}"
+        f" {_cost(figures)}"
     )
+    if (before := event.before) is not None:
+        lines.append(f"before      {_requests(before)}, {before.in_tokens} tokens in, {_cost(before)}")
     if event.reason:
         lines.append(f"reason      {event.reason}")
     return lines
@@ -341,11 +430,21 @@ def _place(event: AnyEvent) -> str:
     return f"{event.agent} {event.branch}".rstrip()
 
 
+def _requests(figures: Statistics) -> str:
+    return counted(figures.requests, "request")
+
+
+def _cost(figures: Statistics) -> str:
+    return cost_text(figures.cost, figures.provenance, unknown="cost unknown")
+
+
 def _figures(event: CompletionFinished) -> str:
     figures = event.statistics
     sign = "~" if figures.estimated else ""
+    if figures.cached_prompts:
+        return f"from the cache, {sign}{figures.out_tokens} tokens"
     reasoning = f" (+{figures.reasoning_out_tokens} reasoning)" if figures.reasoning_out_tokens else ""
     return (
         f"{figures.seconds:.1f} s, {sign}{figures.in_tokens + figures.cached_in_tokens} → {sign}{figures.out_tokens}"
-        f"{reasoning} tokens, {cost_text(figures.cost, figures.provenance)}"
+        f"{reasoning} tokens, {_cost(figures)}"
     )

@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+from engine.redaction import RedactingFilter
+
 DONE, FAILED, INVALID, NO_SERVER, INTERRUPTED = 0, 1, 2, 3, 130
 """The exit statuses."""
 
@@ -16,6 +18,11 @@ ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
 def harmless(text: str) -> str:
     """Text of a model or file with acting characters made visible as `␛`-like marks."""
     return ACTING.sub(lambda found: chr(0x2400 + ord(found.group())) if ord(found.group()) < 32 else "\ufffd", text)
+
+
+def with_hint(message: str, hint: str) -> str:
+    """What is wrong, then what to do about it, as two sentences."""
+    return f"{message if message.endswith(('.', '!', '?')) else f'{message}.'} {hint}" if hint else message
 
 
 class Terminal:
@@ -58,6 +65,7 @@ class TerminalLog(logging.Handler):
     def __init__(self, terminal: Terminal) -> None:
         super().__init__(logging.WARNING)
         self._terminal = terminal
+        self.addFilter(RedactingFilter())
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record."""

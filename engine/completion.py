@@ -8,7 +8,9 @@ from typing import Protocol
 
 import msgspec
 
-from engine.conversation import Conversation, ToolCall
+from engine.content import KeptPart
+from engine.conversation import Conversation, ToolCall, ToolChoice
+from engine.errors import Attempted
 from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.statistics import CompletionStatistics
 
@@ -45,6 +47,8 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Set when the call enters a phase."""
     retry: "RetryNotice | None" = None
     """Set when a failed attempt will be repeated."""
+    shortened: "ShortenedNotice | None" = None
+    """Set before a prompt is sent that was too long as a whole."""
 
 
 class RetryNotice(msgspec.Struct, frozen=True):
@@ -57,6 +61,45 @@ class RetryNotice(msgspec.Struct, frozen=True):
     delay: float
     """Seconds until it starts."""
     reason: str
+    profile: str = ""
+    """The profile that is asked instead; empty: the same one."""
+
+
+class ShortenedNotice(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A prompt that goes out without some of its turns, because it had too many tokens."""
+
+    before: int
+    """Tokens of the whole prompt, tools aside."""
+    after: int
+    """Tokens of what is sent."""
+    budget: int
+    """Tokens it may have."""
+    dropped: tuple[int, ...] = ()
+    """Places of the turns that were left out, from 0."""
+    shrunk: tuple[int, ...] = ()
+    """Places of tool results that were replaced by a note."""
+    context_too_small: bool = False
+    """Even the last exchange before the question was left out."""
+    refused: bool = False
+    """The server had found the prompt too long."""
+
+    @property
+    def message(self) -> str:
+        """What happened, for people."""
+        left = _counted(len(self.dropped), "turn was left out", "turns were left out")
+        noted = _counted(len(self.shrunk), "tool result became a note", "tool results became notes")
+        why = "The server finds the prompt too long. " if self.refused else ""
+        text = (
+            f"{why}Of {self.before} tokens of the prompt {self.after} are sent ({self.budget} fit): "
+            f"{' and '.join(filter(None, [left, noted]))}."
+        )
+        if self.context_too_small:
+            text += " The context is too small: even the last exchange before the question had to go."
+        return text
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return "" if not count else f"1 {one}" if count == 1 else f"{count} {many}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +122,14 @@ class Completion:
     model: str = ""
     """The model that answered, as the server names it."""
     profile: str = ""
+    kept: tuple[KeptPart, ...] = ()
+    """What the provider wants back unchanged when the conversation goes on, signed thinking for instance."""
+    origin: str = ""
+    """`ModelProfile.origin` of the profile that was asked, when there are such parts."""
+    call_errors: tuple[str, ...] = ()
+    """What is wrong with calls that could not be read, for the model."""
+    attempts: tuple[Attempted, ...] = ()
+    """Every attempt it took, in order; none for an answer from the cache."""
 
 
 class Stream(Protocol):
@@ -115,6 +166,7 @@ class Completer(Protocol):
         conversation: Conversation,
         *,
         overrides: Overrides | None = None,
+        tools: ToolChoice | None = None,
         skip_cache: bool = False,
     ) -> AbstractAsyncContextManager[Stream]:
         """Request a completion; leaving the block early cancels it."""

@@ -4,6 +4,7 @@ It is asked like any other OpenAI-compatible endpoint; nothing else in the engin
 """
 
 import asyncio
+import hashlib
 import importlib.util
 import json
 import logging
@@ -173,6 +174,21 @@ class EmbeddedServer:
         own = sorted((self._data_dir / "models").glob("*.gguf"))
         return own[0] if own else bundled_model()
 
+    def served_model(self) -> tuple[str, str] | None:
+        """What would be served, without starting: its identity (file, size, time, chat template) and the model's name.
+
+        The identity is no address: it is the same for each start. Reads the disk; None when there is no model.
+        """
+        model = self.find_model()
+        try:
+            found = model.stat() if model is not None else None
+        except OSError:
+            found = None
+        if model is None or found is None:
+            return None
+        template = hashlib.sha256(_template(model).encode()).hexdigest()[:16]
+        return f"embedded:{model.name}:{found.st_size}:{found.st_mtime_ns}:{template}", _alias(model)
+
     async def choose_model(self, file: Path | None) -> None:
         """Serve this file from the next start on, None = the one `find_model` finds; a running server is stopped.
 
@@ -269,7 +285,7 @@ class EmbeddedServer:
         model = await asyncio.to_thread(self._check_parts)
         await asyncio.to_thread(self._records.sweep)
         api_key = secrets.token_hex(32)
-        alias = BUNDLED_ALIAS if _is_bundled(model) else model.stem
+        alias = _alias(model)
         orders = {
             "parent": os.getpid(),
             "model": str(model),
@@ -428,6 +444,11 @@ def _way_back(model: Path) -> str:
 
 def _is_bundled(model: Path) -> bool:
     return model.name == BUNDLED_FILE
+
+
+def _alias(model: Path) -> str:
+    """The name the server gives the model."""
+    return BUNDLED_ALIAS if _is_bundled(model) else model.stem
 
 
 def _template(model: Path) -> str:

@@ -1,40 +1,51 @@
 """The engine: owns profiles, connections, the embedded server and the history; completes prompts and runs flows."""
 
-import asyncio
 import logging
-import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
+from engine.cache import CompletionCache, MemoryCache
 from engine.clients import client_for
 from engine.clients.base import Capabilities, ChatRequest
+from engine.clients.endpoints import EndpointStatus
 from engine.clients.llama_server import detokenize, tokenize
-from engine.clients.recovery import CompletionStream, Requests
+from engine.clients.recovery import Requests
 from engine.clients.transport import Transport
-from engine.completion import Chunk, Completer, Completion, Phase, Stream
-from engine.conversation import Conversation
-from engine.embedded_server import EmbeddedServer, ServerState
-from engine.errors import EngineError, LocalModelError
-from engine.events import AnyEvent, RunFinished
+from engine.clients.web_page import get_page
+from engine.clients.wire_tape import ReplayTransport, WireTape
+from engine.completion import Completion, Stream
+from engine.conversation import Conversation, ToolChoice
+from engine.embedded_server import EmbeddedServer
+from engine.engine_settings import EngineSettings
+from engine.errors import EngineError, LocalModelError, StorageError
+from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
-from engine.flow.event_buffer import EventBuffer
-from engine.flow.executor import Walk
 from engine.flow.flow import Flow, Limits
-from engine.flow.trace import EMPTY, Trace
+from engine.flow.frozen import Frozen
+from engine.flow.granted_tools import Grants
+from engine.flow.restart import Restart
+from engine.flow.subflow_files import origin_path
+from engine.flow.tools import AllowTool, refuse
+from engine.flow_access import FlowAccess
 from engine.folders import Folders, data_folders
+from engine.guards import Budget, RateLimit, Spending
+from engine.interceptors import Guard, Interceptor, LoggingInterceptor, PluggedInterceptor
+from engine.pipeline import CacheUse, Pipeline
 from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.profile_store import ProfileStore
+from engine.prompt_library import PromptLibrary
+from engine.recorded_runs import recorded_flow, resume_point
+from engine.run import Run
 from engine.run_history import RunHistory
-from engine.statistics import RequestStatistic
-from engine.tokenizers import TokenCount, Tokenizers
+from engine.sqlite_cache import SqliteCache
+from engine.tokenizers import TokenCount, Tokenizer, Tokenizers
+from engine.trust import TrustStore
 
 logger = logging.getLogger(__name__)
-
-EVENTS_AHEAD = 256
-"""Events a run may be ahead of who reads them; then its sockets wait."""
 
 
 class Engine:
@@ -47,6 +58,13 @@ class Engine:
         server: EmbeddedServer | None = None,
         history: RunHistory | None = None,
         offline: bool = False,
+        access: FlowAccess | None = None,
+        cache: CompletionCache | None = None,
+        interceptors: Sequence[Interceptor | Guard] = (),
+        settings: EngineSettings | None = None,
+        prompts: PromptLibrary | None = None,
+        tape: WireTape | None = None,
+        replay: ReplayTransport | None = None,
     ) -> None:
         """Put the parts together.
 
@@ -55,25 +73,55 @@ class Engine:
             server: the embedded server; missing = one in the data folder, started when a profile needs it.
             history: where runs are recorded; missing = not recorded.
             offline: refuse every connection that leaves this machine.
+            access: decides what flows from files may do; missing = as the data folder says.
+            cache: where answers are kept and given again; missing = none are.
+            interceptors: what stands around each completion, in this order; guards among them see what goes out.
+            settings: limits, logging, and whether the cache is used.
+            prompts: those of agents and tools; missing = the shipped ones and those in the data folder.
+            tape: where the bytes of all answers are recorded.
+            replay: answers from a recorded tape instead of servers.
+
+        Raises TypeError for an interceptor that is none.
         """
         folders = data_folders()
         self.profiles = profiles or ProfileStore(folders.profiles)
         self.server = server or EmbeddedServer(data_dir=folders.root)
         self.history = history
-        self._transport = Transport(offline=offline)
-        self._requests = Requests(self._transport)
+        self.prompts = prompts or PromptLibrary(folders.prompts)
+        self.access = access or FlowAccess(TrustStore(folders.root))
+        self._transport = replay or Transport(offline=offline)
+        self._transport.tape = tape
         self._tokenizers = Tokenizers(self._server_tokens, self._server_text)
+        self._requests = Requests(self._transport)
+        self._pipeline = Pipeline(self.server, self._requests, self._tokenizers, self.profiles.get)
+        self.cache = cache
+        self._interceptors, self._guards = _sorted(interceptors)
+        self._budget = Budget(used_today=self._used_today if history else None)
+        self.apply(settings or EngineSettings())
 
     @classmethod
     def on_folders(
-        cls, folders: Folders, *, offline: bool = False, model_file: Path | None = None, port: int = 0
+        cls,
+        folders: Folders,
+        *,
+        offline: bool = False,
+        model_file: Path | None = None,
+        port: int = 0,
+        settings: EngineSettings | None = None,
     ) -> "Engine":
-        """An engine on a data folder, with history; `model_file` and `port` are for the embedded server."""
+        """An engine on a data folder, with history and cache; `model_file` and `port` are for the embedded server.
+
+        Without `settings` those in the folder hold.
+        """
         return cls(
             profiles=ProfileStore(folders.profiles),
+            prompts=PromptLibrary(folders.prompts),
             server=EmbeddedServer(data_dir=folders.root, model_file=model_file, port=port),
             history=RunHistory(folders.history),
             offline=offline,
+            access=FlowAccess(TrustStore(folders.root)),
+            cache=SqliteCache(folders.cache),
+            settings=EngineSettings.load(folders.engine_settings) if settings is None else settings,
         )
 
     async def __aenter__(self) -> "Engine":
@@ -91,6 +139,10 @@ class Engine:
                 parts.push_async_callback(_logged, self.history.close)
             parts.push_async_callback(_logged, self.server.stop)
             parts.push_async_callback(_logged, self._transport.aclose)
+            parts.push_async_callback(_logged, self.access.aclose)
+            if self.cache is not None:
+                parts.push_async_callback(_logged, self.cache.close)
+            parts.push_async_callback(_logged, self._pipeline.close)
 
     @property
     def offline(self) -> bool:
@@ -100,6 +152,35 @@ class Engine:
     @offline.setter
     def offline(self, locked: bool) -> None:
         self._transport.offline = locked
+        self.try_again()
+
+    @property
+    def settings(self) -> EngineSettings:
+        """Limits, logging, and whether the cache is used."""
+        return self._settings
+
+    def apply(self, settings: EngineSettings) -> None:
+        """Change the settings; they hold from the next request on, and what was spent so far still counts."""
+        self._settings = settings
+        if isinstance(self.cache, MemoryCache | SqliteCache):
+            self.cache.max_bytes = settings.cache_megabytes * 1_000_000
+            self.cache.max_age = settings.max_age
+        self._budget.run, self._budget.day = settings.run_budget, settings.day_budget
+        self._pipeline.patterns = settings.sensitive_patterns
+        logging_ = (LoggingInterceptor(),) if settings.logging else ()
+        self._requests.endpoints.breaker = settings.breaker
+        limit = RateLimit(requests=settings.requests_per_minute, tokens=settings.tokens_per_minute)
+        self._pipeline.cache = self.cache if settings.cache else None
+        self._pipeline.interceptors = (*self._interceptors, *map(PluggedInterceptor, settings.interceptors), *logging_)
+        # Who waits in line comes before what could change meanwhile.
+        self._pipeline.guards = (limit, self._budget, *self._guards, *logging_)
+
+    async def _used_today(self) -> Spending:
+        if self.history is None:
+            return Spending()
+        used = await self.history.today()
+        tokens = used.in_tokens + used.cached_in_tokens + used.out_tokens + used.reasoning_out_tokens
+        return Spending(requests=used.requests, tokens=tokens, cost=used.cost)
 
     # -- completions --------------------------------------------------------------------------------------------------
 
@@ -108,10 +189,19 @@ class Engine:
         return self.profiles.resolve(profile)
 
     async def complete(
-        self, profile: ProfileRef, conversation: Conversation | str, *, overrides: Overrides | None = None
+        self,
+        profile: ProfileRef,
+        conversation: Conversation | str,
+        *,
+        overrides: Overrides | None = None,
+        tools: ToolChoice | None = None,
+        skip_cache: bool = False,
+        use_cache: bool = True,
     ) -> Completion:
         """Ask for a completion and wait for the whole of it; raises RequestError and its kin."""
-        async with self.stream(profile, conversation, overrides=overrides) as stream:
+        async with self.stream(
+            profile, conversation, overrides=overrides, tools=tools, skip_cache=skip_cache, use_cache=use_cache
+        ) as stream:
             async for _ in stream:
                 pass
             return stream.completion
@@ -122,35 +212,31 @@ class Engine:
         conversation: Conversation | str,
         *,
         overrides: Overrides | None = None,
+        tools: ToolChoice | None = None,
         skip_cache: bool = False,
+        use_cache: bool = True,
     ) -> AbstractAsyncContextManager[Stream]:
         """Ask for a completion and iterate its chunks; leaving early cancels it and frees the server.
 
-        A text is one user turn. Iterating raises RequestError and its kin, entering raises ProfileError.
+        A text is one user turn. With `skip_cache` the answer is a new one, and kept; without `use_cache` it is not even
+        kept. Iterating raises RequestError and its kin, entering raises ProfileError.
         """
-        return self._stream(self.resolve(profile), conversation, overrides)
+        use = CacheUse(read=use_cache and not skip_cache, store=use_cache)
+        return self._stream(self.resolve(profile), conversation, overrides, tools, use)
 
     @asynccontextmanager
     async def _stream(
-        self, profile: ModelProfile, conversation: Conversation | str, overrides: Overrides | None
+        self,
+        profile: ModelProfile,
+        conversation: Conversation | str,
+        overrides: Overrides | None,
+        tools: ToolChoice | None,
+        use: CacheUse,
     ) -> AsyncIterator[Stream]:
         turns = Conversation.create("", conversation) if isinstance(conversation, str) else conversation
-        request = ChatRequest.create(profile, turns, overrides)
-        if request.profile.embedded:
-            async with _EmbeddedStream(self.server, self._send, request) as embedded:
-                yield embedded
-        else:
-            async with await self._send(request) as stream:
-                yield stream
-
-    async def _send(self, request: ChatRequest) -> CompletionStream:
-        """The stream of a request whose address is known; nothing is sent before it is iterated."""
-        profile = request.profile
-        await self._tokenizers.load(profile)
-        client = client_for(profile)
-        return self._requests.stream(
-            client, request, count=lambda text: self._tokenizers.count_now(profile, text).tokens
-        )
+        request = ChatRequest.create(profile, turns, overrides, tools)
+        async with await self._pipeline.stream(request, use) as stream:
+            yield stream
 
     async def _server_tokens(self, profile: ModelProfile, text: str) -> list[int]:
         return await tokenize(self._transport, self._reached(profile), text)
@@ -171,6 +257,31 @@ class Engine:
         """Count a text as the profile's model would; `approximate` when that is not known exactly."""
         return await self._tokenizers.count(self.resolve(profile), text)
 
+    def tokenizer(self, profile: ProfileRef) -> Tokenizer:
+        """The tokenizer of the profile's model, for the token ids themselves."""
+        return self._tokenizers.find(self.resolve(profile))
+
+    async def model_names(self, profile: ProfileRef, *, force_reload: bool = False) -> list[str]:
+        """The models the profile's server lists, as it listed them before unless `force_reload`; raises RequestError.
+
+        A request of a profile without `modelName` goes to the first one.
+        """
+        resolved = self._reached(self.resolve(profile))
+        return await self._requests.models.listed(client_for(resolved), resolved, force_reload=force_reload)
+
+    def endpoints(self, profile: ProfileRef) -> list[EndpointStatus]:
+        """How each endpoint of a profile fares: asked, cooling down, or refused until when."""
+        resolved = self.resolve(profile)
+        if resolved.embedded and self.server.endpoint is None:
+            return []
+        return self._requests.endpoints.status(self._reached(resolved))
+
+    def try_again(self, profile: ProfileRef | None = None) -> None:
+        """Ask the endpoints of a profile again at once; without one, all that did not accept a key or an address."""
+        resolved = None if profile is None else self.resolve(profile)
+        if resolved is None or not resolved.embedded or self.server.endpoint is not None:
+            self._requests.endpoints.try_again(None if resolved is None else self._reached(resolved))
+
     async def capabilities(self, profile: ProfileRef) -> Capabilities:
         """What can be asked of the profile's model, as far as the profile says."""
         resolved = self.resolve(profile)
@@ -187,6 +298,12 @@ class Engine:
         limits: Limits | None = None,
         profiles: ProfileStore | None = None,
         flow_text: str = "",
+        allow_tool: AllowTool = refuse,
+        use_cache: bool = True,
+        skip_cache: bool = False,
+        restart: Restart | None = None,
+        frozen: Sequence[Frozen] = (),
+        breakpoints: Breakpoints | None = None,
     ) -> "Run":
         """Run a flow in an `async with`: iterate the events, then read `contexts`. Leaving the block early stops it.
 
@@ -195,111 +312,84 @@ class Engine:
             limits: stricter limits than the flow's.
             profiles: a view of the profiles for this run (`ProfileStore.with_map`, `with_profile`).
             flow_text: the flow as a file, for the record.
+            use_cache: whether answers are taken from the cache and kept there, if the engine has one.
+            skip_cache: ask anew for everything, and keep the answers.
+            allow_tool: asked before a tool with side effects runs, plain or async; missing = none of them runs.
+            restart: where a recorded run goes on (recorded_runs.py); `context` is then what the record has as inputs.
+            frozen: agents whose recorded answers are used instead of asking (flow/frozen.py).
+            breakpoints: where branches wait until somebody lets them go on (flow/breakpoints.py).
 
         Raises FlowInvalid for a flow that cannot run. Errors of branches travel as events and stand on their contexts.
         """
-        completer = _Completer(self, profiles or self.profiles)
-        return Run(flow, context, completer, history=self.history, start=start, limits=limits, flow_text=flow_text)
+        completer = _Completer(self, profiles or self.profiles, use_cache=use_cache, skip_cache=skip_cache)
+        return Run(
+            flow,
+            context,
+            completer,
+            history=self.history,
+            start=start,
+            limits=limits,
+            flow_text=flow_text,
+            allow_tool=allow_tool,
+            restart=restart,
+            frozen=frozen,
+            breakpoints=breakpoints,
+            grants=Grants(
+                folders=tuple(map(Path, self._settings.tool_folders)),
+                hosts=frozenset(host.lower() for host in self._settings.tool_hosts),
+                fetch=partial(get_page, self._transport),
+            ),
+        )
 
-
-class Run:
-    """A run, going on inside its `async with`: iterate its events; they end when the run does."""
-
-    def __init__(
+    async def resume(
         self,
-        flow: Flow,
-        context: Context,
-        completer: Completer,
+        run_id: str,
         *,
-        history: RunHistory | None = None,
-        start: str | None = None,
+        flow: Flow | None = None,
         limits: Limits | None = None,
-        flow_text: str = "",
-    ) -> None:
-        self.id = secrets.token_hex(6)
-        self._flow = flow
-        self._flow_text = flow_text
-        self._inputs = context.values_copy()
-        self._history = history
-        self._events = EventBuffer(EVENTS_AHEAD)
-        self._walk = Walk(flow, context, completer, run_id=self.id, emit=self._emit, start=start, limits=limits)
-        self._task: asyncio.Task[list[Context]] | None = None
-        self._finished: RunFinished | None = None
+        profiles: ProfileStore | None = None,
+        allow_tool: AllowTool = refuse,
+    ) -> "Run":
+        """Go on with a recorded run that failed, was stopped or crashed: `async with await engine.resume(id) as run`.
 
-    async def __aenter__(self) -> "Run":
-        try:
-            if self._history is not None:
-                # A disk that fails does not keep a run from happening; the history tells it by itself.
-                profiles = self._walk.known_profiles()
-                await self._history.begin(self.id, self._flow.name, self._flow_text, self._inputs, profiles)
-        except BaseException:
-            self._end()
-            raise
-        self._task = asyncio.create_task(self._walk.run())
-        # Not in the task itself: one that is cancelled before its first step runs nothing of its own.
-        self._task.add_done_callback(lambda _: self._end())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop if it still runs, and wait until all its connections are closed and its end is recorded."""
-        self._events.abandon()
-        if self._task is None:
-            return
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        self._end()
-        if (fault := self._fault()) is not None:
-            raise fault
+        Everything finished is kept and nothing that was answered is asked again; the limits hold for what is new.
+        `flow` is needed for a flow made in Python only. Raises RunNotFound, or FlowError when nothing is left to do.
+        """
+        reached = await self.recorded.reached(run_id)
+        if flow is None:
+            loaded = recorded_flow(reached.run)
+            flow = self.access.build(loaded.spec, origin_path(loaded.origin), origin=loaded.origin)
+        restart = resume_point(reached, flow)
+        context = Context(reached.run.inputs)
+        text = reached.run.flow_text
+        return self.run(
+            flow,
+            context,
+            limits=limits,
+            profiles=profiles,
+            flow_text=text,
+            allow_tool=allow_tool,
+            restart=restart,
+        )
 
     @property
-    def contexts(self) -> list[Context]:
-        """The contexts that ended, in branch order, then those with an error."""
-        return self._walk.contexts
+    def recorded(self) -> RunHistory:
+        """The recorded runs; raises StorageError when this engine records none."""
+        if self.history is None:
+            raise StorageError("This engine records no runs.", hint="Give it a history.")
+        return self.history
 
-    @property
-    def statistic(self) -> RequestStatistic:
-        """What the run has used so far."""
-        return self._walk.statistic
 
-    @property
-    def trace(self) -> Trace:
-        """The trace of the first of `contexts`, empty while there is none; each context has its own."""
-        contexts = self.contexts
-        return contexts[0].trace if contexts else EMPTY
-
-    @property
-    def finished(self) -> RunFinished | None:
-        """The last event, once it has happened."""
-        return self._finished
-
-    def __aiter__(self) -> AsyncIterator[AnyEvent]:
-        return self._events
-
-    def stop(self) -> None:
-        """Cancel every request at once and keep what came; the last events follow, with the status `stopped`."""
-        if self._task is not None:
-            self._task.cancel()
-
-    def _end(self) -> None:
-        """Make sure, as often as called, that there is one last event and nothing after it."""
-        if self._finished is None:
-            fault = self._fault()
-            self._emit(self._walk.finished("failed" if fault else "stopped", str(fault or "")))
-        self._events.close()
-
-    def _fault(self) -> BaseException | None:
-        """What ended the walk although it should never raise."""
-        task = self._task
-        return task.exception() if task is not None and task.done() and not task.cancelled() else None
-
-    def _emit(self, event: AnyEvent) -> Awaitable[None] | None:
-        if isinstance(event, RunFinished):
-            self._finished = event
-        if self._history is not None:
-            self._history.record(event)
-        return self._events.put(event)
+def _sorted(given: Sequence[Interceptor | Guard]) -> tuple[tuple[Interceptor, ...], tuple[Guard, ...]]:
+    """Interceptors and guards; one may be both."""
+    for one in given:
+        if isinstance(one, type) or not isinstance(one, Interceptor | Guard):
+            name = getattr(one, "__name__", type(one).__name__)
+            raise TypeError(f"{name} is no interceptor: it needs before and after, or enter_now, enter and leave")
+    return (
+        tuple(one for one in given if isinstance(one, Interceptor)),
+        tuple(one for one in given if isinstance(one, Guard)),
+    )
 
 
 async def _logged(close: Callable[[], Awaitable[object]]) -> None:
@@ -312,9 +402,11 @@ async def _logged(close: Callable[[], Awaitable[object]]) -> None:
 class _Completer:
     """The engine as a flow sees it, with the profiles of one run."""
 
-    def __init__(self, engine: Engine, profiles: ProfileStore) -> None:
+    def __init__(self, engine: Engine, profiles: ProfileStore, *, use_cache: bool, skip_cache: bool) -> None:
         self._engine = engine
         self._profiles = profiles
+        self._use_cache = use_cache
+        self._skip_cache = skip_cache
 
     def resolve(self, profile: ProfileRef) -> ModelProfile:
         return self._profiles.resolve(profile)
@@ -325,60 +417,14 @@ class _Completer:
         conversation: Conversation,
         *,
         overrides: Overrides | None = None,
+        tools: ToolChoice | None = None,
         skip_cache: bool = False,
     ) -> AbstractAsyncContextManager[Stream]:
-        return self._engine.stream(self.resolve(profile), conversation, overrides=overrides, skip_cache=skip_cache)
-
-
-class _EmbeddedStream:
-    """A completion of the embedded server, which is started first when it does not run."""
-
-    def __init__(
-        self,
-        server: EmbeddedServer,
-        send: Callable[[ChatRequest], Awaitable[CompletionStream]],
-        request: ChatRequest,
-    ) -> None:
-        self._server = server
-        self._send = send
-        self._request = request
-        self._inner: CompletionStream | None = None
-        self._chunks = self._run()
-
-    async def __aenter__(self) -> "_EmbeddedStream":
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._chunks.aclose()
-
-    def __aiter__(self) -> AsyncIterator[Chunk]:
-        return self._chunks
-
-    @property
-    def completion(self) -> Completion:
-        """The whole answer; raises RuntimeError before the stream is exhausted."""
-        if self._inner is None:
-            raise RuntimeError("the stream is not exhausted")
-        return self._inner.completion
-
-    @property
-    def so_far(self) -> Completion:
-        """What has arrived, with the tokens it cost: for a stream that failed or was left early."""
-        return Completion() if self._inner is None else self._inner.so_far
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What a person should know although the answer came."""
-        return () if self._inner is None else self._inner.warnings
-
-    async def _run(self) -> AsyncGenerator[Chunk, None]:
-        if self._server.state is not ServerState.READY:
-            yield Chunk(phase=Phase.LOADING_MODEL)
-        endpoint = await self._server.ensure()
-        profile = replace(self._request.profile, url=endpoint.url, api_key=endpoint.api_key)
-        async with await self._send(replace(self._request, profile=profile)) as inner:
-            self._inner = inner
-            async for chunk in inner:
-                yield chunk
+        return self._engine.stream(
+            self.resolve(profile),
+            conversation,
+            overrides=overrides,
+            tools=tools,
+            skip_cache=skip_cache or self._skip_cache,
+            use_cache=self._use_cache,
+        )

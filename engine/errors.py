@@ -4,17 +4,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
+from engine.redaction import SECRETS
+
 
 class EngineError(Exception):
     """Base of all errors of the engine."""
 
-    def __init__(self, message: str, *, hint: str = "", facts: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        facts: Mapping[str, str] | None = None,
+        problems: Sequence["Problem"] = (),
+    ) -> None:
+        message = SECRETS.hide(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = SECRETS.hide(hint)
         """What the person can do about it; may be empty."""
-        self.facts: dict[str, str] = dict(facts or {})
+        self.facts: dict[str, str] = {key: SECRETS.hide(value) for key, value in (facts or {}).items()}
         """Details for the fold: address, status, excerpt. Never a key."""
+        self.problems = tuple(problems)
+        """All that is wrong with a file, each with its place; empty where the message says it all."""
 
     def __str__(self) -> str:
         return self.message
@@ -31,10 +43,6 @@ class ProfileNotFound(ProfileError):
 class ProfileInvalid(ProfileError):
     """A profile file with faults; `problems` lists all of them."""
 
-    def __init__(self, message: str, *, problems: Sequence["Problem"] = (), hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.problems = tuple(problems)
-
 
 class FlowError(EngineError):
     """Something about a flow; `facts` names agent or link."""
@@ -42,10 +50,6 @@ class FlowError(EngineError):
 
 class FlowInvalid(FlowError):
     """A flow that cannot run; `problems` lists why, each with its place."""
-
-    def __init__(self, message: str, *, problems: Sequence["Problem"] = (), hint: str = "") -> None:
-        super().__init__(message, hint=hint)
-        self.problems = tuple(problems)
 
     @classmethod
     def of(cls, problems: Sequence["Problem"]) -> "FlowInvalid":
@@ -56,11 +60,45 @@ class FlowInvalid(FlowError):
 
 
 class FlowFileError(FlowError):
-    """A flow file that cannot be read or written; the message holds file and line or JSON path."""
+    """A flow file that cannot be read or written; the message holds file and line or JSON path.
+
+    `problems` lists all values of a wrong shape.
+    """
+
+
+class NotTrusted(FlowError):
+    """A flow from elsewhere needs trust before it runs; `facts["abilities"]` lists what it can do."""
+
+
+class DatasetInvalid(EngineError):
+    """A dataset that no batch can run over; the message names file and line, `problems` lists all faults of columns."""
+
+
+class BatchError(EngineError):
+    """A batch that cannot begin or go on: unknown, running elsewhere, or of another flow or dataset."""
 
 
 class TemplateError(FlowError):
     """A template or expression that raised; `facts` holds it and the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """One attempt of a request."""
+
+    profile: str
+    host: str
+    outcome: str
+    """`done`, or the class of its failure (docs/recovery.md)."""
+    status: int = 0
+    """Of the answer; 0 when there was none."""
+    seconds: float = 0.0
+    waited: float = 0.0
+    """Seconds before it: for a cool-down, or before a repeat."""
+
+    def __str__(self) -> str:
+        status = f" {self.status}" if self.status else ""
+        return f"{self.profile} at {self.host}: {self.outcome}{status}, {self.seconds:.1f} s"
 
 
 class RequestDetails(TypedDict, total=False):
@@ -84,6 +122,10 @@ class RequestError(EngineError):
         """The content that had arrived before the failure."""
         self.partial_reasoning = details.get("partial_reasoning", "")
         """The reasoning that had arrived before the failure."""
+        self.begun = False
+        """Whether anything of the answer had arrived: then nobody but a person asks again."""
+        self.attempts: tuple[Attempted, ...] = ()
+        """Every attempt, in order."""
 
 
 class ConnectFailed(RequestError):
@@ -166,6 +208,22 @@ class HandlerError(EngineError):
     """A handler could not use the completion; the error type is PARSING."""
 
 
+class CodeError(EngineError):
+    """Code in a process of its own raised, or was ended; `facts` shows what it printed."""
+
+    def __init__(self, message: str, *, kind: str = "", hint: str = "", facts: Mapping[str, str] | None = None) -> None:
+        super().__init__(message, hint=hint, facts=facts)
+        self.kind = kind
+        """`raised`, `import`, `again`, `no data`, `timeout`, `memory`, `processes`, `output`, `size` or `ended`."""
+
+
+class PluginError(EngineError):
+    """A plug-in cannot be loaded, raised, or took too long; `facts` names plug-in, file and function."""
+
+    again = ""
+    """What a handler said is wrong with an answer, so that the model is asked again."""
+
+
 class ToolError(EngineError):
     """A tool call failed or was malformed."""
 
@@ -186,6 +244,10 @@ class StorageError(EngineError):
     """A file or database could not be read or written; `facts["path"]` names it."""
 
 
+class DatabaseDamaged(StorageError):
+    """The file of a database is none, or not a whole one."""
+
+
 class RunNotFound(StorageError):
     """No recorded run has this id."""
 
@@ -203,9 +265,12 @@ class Problem:
     """JSON path in a flow (`$.agents[1].routes[0].to`), key in a profile."""
     line: int = 0
     """1-based line, 0 when unknown."""
+    column: int = 0
+    """1-based, 0 when unknown."""
     agent: str = ""
     """Agent concerned, for marks on the canvas."""
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line or "", self.path) if part)
+        path = "" if self.message.startswith(f"{self.path}:") else self.path
+        place = ":".join(str(part) for part in (self.file, self.line or "", self.column or "", path) if part)
         return f"{place}: {self.severity}: {self.message}" if place else f"{self.severity}: {self.message}"

@@ -1,10 +1,14 @@
 """Everything a run can tell. Events are plain snapshots: they can be shown, written as JSON, stored and replayed."""
 
 from decimal import Decimal
+from enum import StrEnum
 
 import msgspec
 
 from engine.completion import FinishReason, Phase
+from engine.content import KeptPart
+from engine.conversation import ToolCall
+from engine.errors import Attempted, CircuitOpen, ConnectFailed, LocalModelError
 from engine.statistics import CompletionStatistics, CostProvenance, RequestStatistic
 
 
@@ -93,6 +97,16 @@ class RunStarted(Event, frozen=True, tag="run_started"):
     flow: str
     profiles: dict[str, str] = {}
     """Agent name → name of the profile that will answer, as far as it is known."""
+    origin: str = ""
+    """How it came from a recorded run: `resume`, `from` or `repeat`; empty: it did not."""
+    parent: str = ""
+    """That run."""
+    kept: int = 0
+    """How many of the events that follow are those of the recorded run: what it had finished."""
+    edited: bool = False
+    """Whether a recorded context was edited before it was used."""
+    before: Statistics | None = None
+    """What the runs it goes on from used; not part of its own figures."""
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
@@ -103,6 +117,8 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     splits: int = 1
     from_step: int = 0
     """The execution whose route led here; 0 for the start."""
+    within: int = 0
+    """The execution this one happens inside of, that of a flow run as one node; `agent` is then `Node/Agent`."""
 
 
 class SplitStarted(Event, frozen=True, tag="split_started"):
@@ -122,6 +138,10 @@ class PromptReady(Event, frozen=True, tag="prompt_ready"):
     turns: tuple[tuple[str, str], ...]
     """Role and text of each turn."""
     parameters: dict[str, object] = {}
+    raw: str = ""
+    """The raw prompt, when the profile speaks text completions."""
+    raw_format: str = ""
+    """The prompt format it is written in."""
 
 
 class PhaseChanged(Event, frozen=True, tag="phase_changed"):
@@ -140,7 +160,12 @@ class ChunkReceived(Event, frozen=True, tag="chunk_received"):
 
 
 class CacheHit(Event, frozen=True, tag="cache_hit"):
-    """The answer came from the cache."""
+    """The answer came from the cache, or from a recorded run."""
+
+    frozen_from: str = ""
+    """The run whose answer a frozen agent gives; empty: it is not frozen."""
+    stale: tuple[str, ...] = ()
+    """What has changed since it was frozen: `prompt`, `inputs`, `profile`, `engine`."""
 
 
 class Retrying(Event, frozen=True, tag="retrying"):
@@ -150,6 +175,26 @@ class Retrying(Event, frozen=True, tag="retrying"):
     attempts: int
     delay: float
     reason: str
+    profile: str = ""
+    """The profile that is asked instead; empty: the same one."""
+
+
+class PromptShortened(Event, frozen=True, tag="prompt_shortened"):
+    """The prompt goes out without some of its turns: it had too many tokens. Places are those in PromptReady."""
+
+    attempt: int = 1
+    before: int = 0
+    """Tokens of the whole prompt, tools aside."""
+    after: int = 0
+    """Tokens of what is sent."""
+    budget: int = 0
+    """Tokens it may have."""
+    dropped: tuple[int, ...] = ()
+    """Places of the turns that were left out, from 0."""
+    shrunk: tuple[int, ...] = ()
+    """Places of tool results that were replaced by a note."""
+    message: str = ""
+    """The same for people."""
 
 
 class ToolCalled(Event, frozen=True, tag="tool_called"):
@@ -159,6 +204,8 @@ class ToolCalled(Event, frozen=True, tag="tool_called"):
     arguments: str
     output: str
     failed: bool = False
+    call_id: str = ""
+    seconds: float = 0.0
 
 
 class CompletionFinished(Event, frozen=True, tag="completion_finished"):
@@ -173,6 +220,12 @@ class CompletionFinished(Event, frozen=True, tag="completion_finished"):
     statistics: Statistics
     no_answer: bool = False
     finish_raw: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    kept: tuple[KeptPart, ...] = ()
+    """What goes back to the provider unchanged, for a run that is resumed."""
+    origin: str = ""
+    attempts: tuple[Attempted, ...] = ()
+    """Every attempt it took, in order, also those of profiles that were asked before."""
 
 
 class HandlerFailed(Event, frozen=True, tag="handler_failed"):
@@ -182,10 +235,41 @@ class HandlerFailed(Event, frozen=True, tag="handler_failed"):
     reason: str
 
 
+class GradeOutcome(StrEnum):
+    """What became of a grade. Without a verdict there is no rating either: it never counts as 0."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNPARSABLE = "unparsable"
+    """The grader answered, but gave no verdict that can be read."""
+    UNANSWERED = "unanswered"
+    """The grader did not answer."""
+
+
+class Grade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a grader made of an answer."""
+
+    outcome: GradeOutcome
+    rating: float | None = None
+    """0 to 100; None when the grader gives none, or gave none this time."""
+    explanation: str = ""
+    iteration: int = 0
+    """Which attempt of the loop was judged, from 1."""
+    sent_back: bool = False
+    """Whether the answer goes back to be mended."""
+
+
 class Graded(Event, frozen=True, tag="graded"):
-    """A route carried a verdict."""
+    """A route carried a verdict, or a grader gave none."""
 
     passed: bool
+    outcome: GradeOutcome | None = None
+    """None in records of older versions."""
+    rating: float | None = None
+    """0 to 100, of graders that rate."""
+    explanation: str = ""
+    iteration: int = 0
+    """Which attempt of a loop was judged, from 1; 0 when no grader did."""
 
 
 class Merged(Event, frozen=True, tag="merged"):
@@ -241,6 +325,9 @@ class RunResult(msgspec.Struct, frozen=True, omit_defaults=True):
     context: dict[str, list[object]]
     error: ErrorInfo | None = None
     error_agent: str = ""
+    """`Node/Agent` for one inside a flow that ran as one node."""
+    trace_unfolded: str = ""
+    """The trace with those of flows run as one node, in braces behind its name; empty without any."""
 
 
 class RunFinished(Event, frozen=True, tag="run_finished"):
@@ -255,6 +342,8 @@ class RunFinished(Event, frozen=True, tag="run_finished"):
     """Totals by agent name."""
     reason: str = ""
     """Why it stopped, when a limit ended it."""
+    before: Statistics | None = None
+    """What the runs it goes on from used; the other figures are what is new."""
 
 
 AnyEvent = (
@@ -266,6 +355,7 @@ AnyEvent = (
     | ChunkReceived
     | CacheHit
     | Retrying
+    | PromptShortened
     | ToolCalled
     | CompletionFinished
     | HandlerFailed
@@ -280,6 +370,13 @@ AnyEvent = (
     | RunFinished
 )
 """Every event, for `match` statements that end in `assert_never`."""
+
+
+def reached_no_server(event: RunFinished) -> bool:
+    """Whether a run failed because there was nobody to ask: nothing was answered, and that is all that is wrong."""
+    names = {result.error.name if result.error else "" for result in event.results}
+    unreached = {ConnectFailed.__name__, LocalModelError.__name__, CircuitOpen.__name__}
+    return event.status == "failed" and bool(names) and names <= unreached
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)

@@ -22,14 +22,44 @@ class Folders:
         return self.root / "flows"
 
     @property
+    def prompts(self) -> Path:
+        """The user's own prompts of agents and tools."""
+        return self.root / "prompts"
+
+    @property
+    def datasets(self) -> Path:
+        """The user's datasets."""
+        return self.root / "datasets"
+
+    @property
     def recovery(self) -> Path:
         """Unsaved versions of documents."""
         return self.root / "recovery"
 
     @property
+    def versions(self) -> Path:
+        """Saved versions of flows before the last."""
+        return self.root / "versions"
+
+    @property
     def history(self) -> Path:
         """The database of recorded runs."""
         return self.root / "history.sqlite"
+
+    @property
+    def cache(self) -> Path:
+        """The database of kept answers."""
+        return self.root / "cache.sqlite"
+
+    @property
+    def engine_settings(self) -> Path:
+        """Settings of the engine, for the window and the command line alike."""
+        return self.root / "engine.json"
+
+    @property
+    def batches(self) -> Path:
+        """The database of batches and the results of their rows."""
+        return self.root / "batches.sqlite"
 
     @property
     def server(self) -> Path:

@@ -1,8 +1,13 @@
-"""How money is written, in the window and on the command line alike."""
+"""How money and counts are written, in the window and on the command line alike."""
 
 from decimal import ROUND_HALF_UP, Decimal
 
 from engine.statistics import CostProvenance
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: `1 request`, `1,200 requests`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def money_text(amount: Decimal) -> str:

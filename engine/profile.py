@@ -148,6 +148,11 @@ class ModelProfile:
     options: ProfileOptions = ProfileOptions()
 
     @property
+    def origin(self) -> str:
+        """Provider and model: what one signs or encrypts, no other can read."""
+        return f"{self.provider} {self.model}"
+
+    @property
     def embedded(self) -> bool:
         """Whether the embedded server answers for this profile."""
         return self.url == EMBEDDED_URL

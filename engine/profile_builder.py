@@ -20,6 +20,7 @@ from engine.profile_keys import (
     key_named,
     shown,
 )
+from engine.redaction import SECRETS
 from engine.statistics import Prices
 
 CALL_ONLY = frozenset({"stop", "responseFormat", "timeout"})
@@ -29,6 +30,12 @@ TOKENIZER_STRATEGY = "tokenizer.strategy"
 """The old global key for the tokenizer of profiles that name none."""
 
 _REQUIRED = ("modelProvider", "maxTokens", "temperature", "topP")
+_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    Provider.ANTHROPIC: {"api_version": "2023-06-01", "token_scale": 1.25},
+    Provider.AZURE: {"api_version": "2024-10-21"},
+    Provider.OPENAI_RESPONSES: {"system_role": "developer"},
+}
+"""What a provider has instead of the usual default of an option."""
 _NO_URL_NEEDED = (Provider.OPENROUTER, Provider.SCRIPTED)
 
 
@@ -125,7 +132,7 @@ def apply_overrides(profile: ModelProfile, overrides: Overrides) -> ModelProfile
 
 def invalid(what: str, problems: Sequence[Problem], *, hint: str = "") -> ProfileInvalid:
     """The error for faults of a profile; its message shows the first one."""
-    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     first = f": {problems[0].message}" if problems else "."
     place = ":".join(str(part) for part in (problems[0].file, problems[0].line or "") if part) if problems else ""
     return ProfileInvalid(
@@ -168,6 +175,7 @@ class _Builder:
             joint = _joint_problems(profile, self._file.file, self._file.entries)
             self._problems += joint
             profile = None if joint else profile
+            self._report_prompts()
         order = sorted(self._problems, key=lambda problem: (problem.file != self._file.file, problem.line))
         return Built(profile=profile, problems=tuple(order), missing=tuple(self._missing))
 
@@ -233,12 +241,23 @@ class _Builder:
             message = f"The required key {key} is missing."
             self._problems.append(Problem(severity="error", message=message, file=self._file.file, path=key))
 
+    def _report_prompts(self) -> None:
+        """Tell what the first request would fail with: a prompt format may also come with a package, later."""
+        key = KEYS["prompts"]
+        name = str(self._values.profile.get(key.field, ""))
+        if self._values.profile["provider"] == Provider.OPENAI_TEXT:
+            from engine.prompt_strategies import is_strategy, strategy_names
+
+            if not is_strategy(name):
+                entry = self._entry(key) or Entry("", 0, self._file.file)
+                self._warn(key, entry, f"found {shown(key, name)}, expected one of {'; '.join(strategy_names())}")
+
     def _profile(self, name: str, tokenizer: str) -> ModelProfile:
         values = self._values
-        if values.profile["provider"] == Provider.ANTHROPIC:
-            values.options = {"api_version": "2023-06-01", "token_scale": 1.25} | values.options
+        values.options = {**_DEFAULTS.get(values.profile["provider"], {}), **values.options}
         if "url" not in values.profile and values.options.get("urls"):
             values.profile["url"] = values.options["urls"][0][0]
+        SECRETS.add([values.profile.get("api_key", ""), *values.options.get("headers", {}).values()])
         defaults = {"category": "", "tokenizer": tokenizer}
         return ModelProfile(
             name=name,

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import NoReturn
 from urllib.parse import urlsplit
 
+from engine.plugins import entry_points
 from engine.profile import EMBEDDED_URL, Provider
 
 ENCODINGS = ("cl100k_base", "o200k_base", "o200k_harmony", "p50k_base", "p50k_edit", "r50k_base")
@@ -107,6 +108,12 @@ def _choice(*values: str, aliases: Mapping[str, str] | None = None) -> Callable[
         return known[text.lower()]
 
     return parse
+
+
+def _provider(text: str) -> str:
+    """A dialect that is built in, else that of a plug-in of this very name."""
+    known = text.upper() in Provider.__members__.values()
+    return text if not known and text in entry_points("clients") else _choice(*Provider)(text)
 
 
 def _boolean(text: str) -> bool:
@@ -208,8 +215,30 @@ def header_name(key: str) -> str:
     """The header a key `header.<Name>` stands for; raises Fault."""
     name = key.removeprefix(HEADER_PREFIX)
     if not _HEADER_NAME.fullmatch(name):
-        _fail("a header name after header.")
+        _fail("a header name after `header.` in the key")
     return name
+
+
+_tokenizers = {"jtokkit": "jTokkit", "llamaserver": "llamaServer", "fallback": "fallback"}
+"""Names of tokenizers by their lower case."""
+
+
+def tokenizer_names() -> list[str]:
+    """The names `tokenizer` may have."""
+    return list(_tokenizers.values())
+
+
+def add_tokenizer_name(name: str) -> None:
+    """Allow a name for `tokenizer`; raises ValueError for one that is taken or blank."""
+    if not name.strip() or name.lower() in (*_tokenizers, "tiktoken"):
+        raise ValueError(f"a tokenizer cannot be called {name!r}")
+    _tokenizers[name.lower()] = name
+
+
+def _tokenizer(text: str) -> str:
+    if text.lower() not in (*_tokenizers, "tiktoken") and text in entry_points("tokenizers"):
+        return text
+    return _choice(*tokenizer_names(), aliases={"tiktoken": "jTokkit"})(text)
 
 
 _SECONDS = _number(0, 86_400)
@@ -219,7 +248,7 @@ _POSITIVE_SECONDS = _number(0, 86_400, above=True)
 def _keys() -> Iterable[Key]:
     profile, options, prices = Holder.PROFILE, Holder.OPTIONS, Holder.PRICES
     yield Key("category", profile, "category", _text, blank_is_missing=True)
-    yield Key("modelProvider", profile, "provider", _choice(*Provider), inherited=False, blank_is_missing=True)
+    yield Key("modelProvider", profile, "provider", _provider, inherited=False, blank_is_missing=True)
     yield Key("modelName", profile, "model", _text, inherited=False)
     yield Key("url", profile, "url", check_url, expands=True, inherited=False, blank_is_missing=True)
     yield Key("apiKey", profile, "api_key", _secret, secret=True, expands=True, inherited=False)
@@ -228,8 +257,7 @@ def _keys() -> Iterable[Key]:
     yield Key("temperature", profile, "temperature", _number(0, 2))
     yield Key("topP", profile, "top_p", _number(0, 1, above=True))
     yield Key("prompts", profile, "prompt_strategy", _text)
-    tokenizer = _choice("jTokkit", "llamaServer", "fallback", aliases={"tiktoken": "jTokkit"})
-    yield Key("tokenizer", profile, "tokenizer", tokenizer, blank_is_missing=True)
+    yield Key("tokenizer", profile, "tokenizer", _tokenizer, blank_is_missing=True)
     yield Key("tokenEncoding", profile, "encoding", _encoding)
     effort = _optional_choice("none", "minimal", "low", "medium", "high", "xhigh")
     yield Key("reasoningEffort", profile, "reasoning_effort", effort)

@@ -1,5 +1,6 @@
 """Finds profiles and categories: bundled files, and over them the user's own."""
 
+import contextlib
 import copy
 import difflib
 import os
@@ -10,15 +11,20 @@ from pathlib import Path
 
 from engine import bundled
 from engine.api_keys import SecretLookup, is_reference, keyring_secret
-from engine.errors import Problem, ProfileInvalid, ProfileNotFound
+from engine.atomic_file import read_limited, write_atomically
+from engine.errors import Problem, ProfileInvalid, ProfileNotFound, StorageError
 from engine.profile import PREDEFINED_CATEGORIES, Category, ModelProfile, ProfileRef
 from engine.profile_builder import TOKENIZER_STRATEGY, Built, build_profile, invalid
-from engine.profile_file import PropertiesFile, parse_properties, read_file
+from engine.profile_edit import with_property
+from engine.profile_file import SIZE_LIMIT, PropertiesFile, parse_properties, read_file
 from engine.profile_keys import KEYS, Fault, key_named
 
 SUFFIX = ".properties"
 CATEGORIES_FILE = "categories"
 DEFAULTS_FILE = "default"
+
+LOOK_SECONDS = 1.0
+"""How often the user's files are looked at for changes while they are in use."""
 
 MISS_SECONDS = 30.0
 """How long a secret that the keyring does not have is not asked for again: each look may wait for the desktop."""
@@ -52,7 +58,7 @@ class ProfileEntry:
 
 
 class ProfileStore:
-    """Profiles by name and by category. Files are read at first use and again after `reload`.
+    """Profiles by name and by category. Files are read at first use, and again when they change or after `reload`.
 
     `user_dir` holds the user's own `.properties` files (it need not exist; None: bundled profiles only); a file there
     replaces the bundled one of the same name. Placeholders are looked up in the file, then in `environ` (None: that of
@@ -69,13 +75,13 @@ class ProfileStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         found = _Secrets(secrets, clock)
-        self._files = _Files(user_dir, os.environ if environ is None else environ, found)
+        self._files = _Files(user_dir, os.environ if environ is None else environ, found, clock)
         self._mapped: Mapping[str, str] = {}
         self._only = ""
 
     def names(self) -> list[str]:
         """The names of all profiles, sorted."""
-        return sorted(self._files.read().profiles)
+        return sorted(self._files.read().profiles.keys() | self._files.added.keys())
 
     def profiles(self) -> list[ProfileEntry]:
         """Every profile with its faults, sorted by name."""
@@ -84,6 +90,8 @@ class ProfileStore:
     def entry(self, name: str) -> ProfileEntry:
         """One profile with its faults; raises ProfileNotFound."""
         self._require(name)
+        if (added := self._files.added.get(name)) is not None:
+            return ProfileEntry(name=name, path=None, profile=added)
         return _entry(name, self._files.paths.get(name), self._files.read().profiles[name], self._files.build(name))
 
     def get(self, name: str) -> ModelProfile:
@@ -137,11 +145,42 @@ class ProfileStore:
         """Forget what was read; the next use reads files, environment and keyring again, for all views."""
         self._files.forget()
 
+    def add(self, profile: ModelProfile) -> None:
+        """Offer a profile made in the program under its name, before any file of that name; for all views."""
+        if not profile.name or not profile.category:
+            raise ProfileInvalid("A profile made in the program needs a name and a category.", hint="Set both.")
+        self._files.added[profile.name] = profile
+
+    def map_category(self, label: str, name: str | None) -> None:
+        """Write into the user's `categories.properties` which profile answers for a category; None: as bundled.
+
+        The label is a predefined one (`M`) or that of a category of your own. Raises ProfileNotFound, StorageError, and
+        ProfileInvalid for a label that is none.
+        """
+        key = Category.named(label).key if label.strip() == label and label else ""
+        if not key or key == TOKENIZER_STRATEGY:
+            raise ProfileInvalid(f'"{label[:60]}" is not a category.', hint="Name one, for instance M.")
+        folder = self._files.user_dir
+        if folder is None:
+            raise ProfileInvalid("These profiles have no folder to write to.", hint="Give the store a user_dir.")
+        if name is not None:
+            self._require(name)
+        path = folder / f"{CATEGORIES_FILE}{SUFFIX}"
+        old = read_limited(path, SIZE_LIMIT) if path.exists() else b""
+        new = with_property(old, key, name)
+        if new != old:
+            try:
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise StorageError(f"The folder {folder} cannot be made: {error.strerror or error}.") from error
+            write_atomically(path, new)
+            self.reload()
+
     def _name_for(self, category: Category) -> str:
         name = self.categories().get(category.label) or self._files.read().mapping.get(category.key)
         if name:
             return name
-        if category.key in self._files.read().profiles:
+        if category.key in self.names():
             return category.key
         raise ProfileNotFound(
             f"No profile is mapped to category {category.label}: {category.key} has no line in categories.properties.",
@@ -151,6 +190,8 @@ class ProfileStore:
 
     def _load(self, name: str) -> ModelProfile:
         self._require(name)
+        if (added := self._files.added.get(name)) is not None:
+            return added
         built = self._files.build(name)
         if built.profile is not None and not built.missing:
             return built.profile
@@ -160,7 +201,7 @@ class ProfileStore:
         raise invalid(f"Profile {name}", faults, hint=hint)
 
     def _require(self, name: str) -> None:
-        known = self._files.read().profiles
+        known = self.names()
         if name in known:
             return
         raise ProfileNotFound(
@@ -239,13 +280,20 @@ class _Secrets:
 class _Files:
     """The files of a store, shared by its views."""
 
-    def __init__(self, user_dir: Path | None, environ: Mapping[str, str], secrets: _Secrets) -> None:
-        self._user_dir = user_dir
+    def __init__(
+        self, user_dir: Path | None, environ: Mapping[str, str], secrets: _Secrets, clock: Callable[[], float]
+    ) -> None:
+        self.user_dir = user_dir
         self._environ = environ
         self._secrets = secrets
+        self._clock = clock
+        self._next_look = 0.0
+        self._seen: dict[str, tuple[int, int, int]] = {}
         self._read: _Read | None = None
         self._built: dict[str, Built] = {}
         self.paths: dict[str, Path] = {}
+        self.added: dict[str, ModelProfile] = {}
+        """Profiles made in the program, by name."""
 
     def forget(self) -> None:
         self._read = None
@@ -253,9 +301,28 @@ class _Files:
         self._secrets.forget()
 
     def read(self) -> _Read:
-        if self._read is None:
-            self._read = self._read_all()
-        return self._read
+        # Several threads may ask: what one of them has read is good for all.
+        read = self._read
+        if read is not None and self._clock() >= self._next_look:
+            self._next_look = self._clock() + LOOK_SECONDS
+            if self._look() != self._seen:
+                self.forget()
+                read = None
+        if read is None:
+            self._next_look = self._clock() + LOOK_SECONDS
+            self._seen = self._look()  # before reading: a change meanwhile is seen next time
+            read = self._read = self._read_all()
+        return read
+
+    def _look(self) -> dict[str, tuple[int, int, int]]:
+        """What tells that a file of the user has changed: inode, size and time of each."""
+        found = {}
+        if self.user_dir is not None:
+            with contextlib.suppress(OSError):
+                for path in self.user_dir.glob(f"*{SUFFIX}"):
+                    status = path.stat()
+                    found[path.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+        return found
 
     def build(self, name: str) -> Built:
         built = self._built.get(name)
@@ -298,13 +365,13 @@ class _Files:
         return read
 
     def _user_paths(self, problems: list[Problem]) -> dict[str, Path]:
-        if self._user_dir is None or not self._user_dir.exists():
+        if self.user_dir is None or not self.user_dir.exists():
             return {}
         try:
-            paths = sorted(self._user_dir.iterdir())
+            paths = sorted(self.user_dir.iterdir())
         except OSError as error:
             message = f"The profiles cannot be read: {error.strerror or error}."
-            problems.append(Problem(severity="error", message=message, file=str(self._user_dir)))
+            problems.append(Problem(severity="error", message=message, file=str(self.user_dir)))
             return {}
         return {
             path.name.removesuffix(SUFFIX): path

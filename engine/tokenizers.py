@@ -3,18 +3,18 @@
 import asyncio
 import logging
 import math
-import re
 import threading
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from itertools import filterfalse
 from types import FunctionType
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from engine import bundled
-from engine.errors import EngineError, ProfileInvalid, StorageError
+from engine.errors import EngineError, PluginError, ProfileInvalid, StorageError
+from engine.fallback_tokenizer import count_slices, fallback_count, fallback_decode, fallback_encode
+from engine.plugins import entry_points, installed
 from engine.profile import ModelProfile
+from engine.profile_keys import add_tokenizer_name, tokenizer_names
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -23,8 +23,11 @@ FALLBACK = "fallback"
 VOCABULARY = "jTokkit"
 SERVER = "llamaServer"
 
-_SMALL = 20_000
-"""Characters that are counted at once; a longer text goes to a thread."""
+_AT_ONCE = 2_000
+"""Characters that are encoded where they are; a longer text goes to a thread, so that no window waits for it."""
+_ESTIMATED_AT_ONCE = {True: 16_384, False: 4_096}
+"""The same for estimates, which are faster; by whether the text is ASCII."""
+_LONGEST_COUNTED = 8_000_000
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class TokenCount:
     """Estimated; shown with `~`."""
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """Turns text into the token ids of one model, and back."""
 
@@ -76,11 +80,13 @@ class Tokenizers:
     def find(self, profile: ModelProfile) -> Tokenizer:
         """The tokenizer the profile names, else its vocabulary, else the fallback; raises ProfileInvalid."""
         kind = _kind(profile)
+        if kind in _registered:
+            return _registered[kind](profile)
         if kind == VOCABULARY:
             return VocabularyTokenizer(profile.encoding)
         if kind == SERVER and self._server_encode and self._server_decode:
             return ServerTokenizer(profile, self._server_encode, self._server_decode)
-        return FallbackTokenizer()
+        return FallbackTokenizer() if kind in (SERVER, FALLBACK) else _plugged(kind)
 
     async def load(self, profile: ModelProfile) -> None:
         """Get the vocabulary of the profile ready in a thread, so that later counts are exact at once."""
@@ -94,21 +100,41 @@ class Tokenizers:
         """Count the tokens of a text, times the profile's `tokenScale`; what cannot be counted is estimated."""
         kind = _kind(profile)
         try:
+            if kind in _registered:
+                return _scaled(profile, await _count_registered(_registered[kind], profile, text), exact=True)
             if kind == VOCABULARY:
-                encoding = await asyncio.to_thread(load_encoding, profile.encoding)
+                encoding = await _encoding(profile.encoding)
                 return _scaled(profile, await _in_thread_if_long(_count_encoded(encoding), text), exact=True)
             if kind == SERVER and self._server_encode is not None:
                 return _scaled(profile, len(await self._server_encode(profile, text)), exact=True)
+            if kind not in (SERVER, FALLBACK):
+                return _scaled(profile, len(await _encoded(_plugged(kind), text)), exact=True)
         except EngineError as error:
             self._warn(profile.encoding if kind == VOCABULARY else profile.name, error)
-        return _scaled(profile, await _in_thread_if_long(fallback_count, text), exact=False)
+        if len(text) <= _ESTIMATED_AT_ONCE[text.isascii()]:
+            return _scaled(profile, fallback_count(text), exact=False)
+        return _scaled(profile, await asyncio.to_thread(_estimate, text), exact=False)
 
     def count_now(self, profile: ModelProfile, text: str) -> TokenCount:
-        """Count without waiting: exact when the vocabulary is loaded already, else an estimate."""
+        """Count without waiting: exact when the vocabulary is loaded already, else an estimate.
+
+        Of more characters than any model takes only the first million are counted, the rest is estimated by them.
+        """
+        if len(text) > _LONGEST_COUNTED:
+            start = self.count_now(profile, text[:1_000_000]).tokens
+            return TokenCount(tokens=start * len(text) // 1_000_000, approximate=True)
         encoding = _loaded.get(profile.encoding) if _kind(profile) == VOCABULARY else None
         if encoding is not None:
             return _scaled(profile, _count_encoded(encoding)(text), exact=True)
         return _scaled(profile, fallback_count(text), exact=False)
+
+    def at_least(self, profile: ModelProfile, text: str) -> int:
+        """Count for a budget, without waiting: where tokens are only estimated, rather too many than too few."""
+        counted = self.count_now(profile, text)
+        if not counted.approximate or profile.options.token_scale != 1:
+            return counted.tokens
+        ascii_only = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+        return max(counted.tokens, -(-ascii_only // 4) + len(text) - ascii_only)
 
     def _warn(self, what: str, error: EngineError) -> None:
         if what not in self._warned:
@@ -126,13 +152,12 @@ class VocabularyTokenizer:
 
     async def encode(self, text: str) -> list[int]:
         """The token ids; special tokens in the text are ordinary text."""
-        encoding = await asyncio.to_thread(load_encoding, self.encoding)
+        encoding = await _encoding(self.encoding)
         return await _in_thread_if_long(encoding.encode_ordinary, text)
 
     async def decode(self, tokens: Sequence[int]) -> str:
         """The text of token ids; incomplete UTF-8 becomes U+FFFD."""
-        encoding = await asyncio.to_thread(load_encoding, self.encoding)
-        return encoding.decode(tokens)
+        return (await _encoding(self.encoding)).decode(tokens)
 
 
 class FallbackTokenizer:
@@ -170,15 +195,35 @@ class ServerTokenizer:
 
 def _kind(profile: ModelProfile) -> str:
     wanted = profile.tokenizer.lower()
+    if profile.tokenizer in _registered:
+        return profile.tokenizer
     if wanted in ("", VOCABULARY.lower(), "tiktoken"):
         return VOCABULARY if profile.encoding not in ("", "none") else FALLBACK
     for kind in (SERVER, FALLBACK):
         if wanted == kind.lower():
             return kind
+    if profile.tokenizer in entry_points("tokenizers"):
+        return profile.tokenizer
     raise ProfileInvalid(
         f'Profile {profile.name} names the unknown tokenizer "{profile.tokenizer}".',
-        hint=f"Use {VOCABULARY}, {SERVER} or {FALLBACK}.",
+        hint=f"Use one of: {', '.join(tokenizer_names())}.",
     )
+
+
+def _plugged(name: str) -> Tokenizer:
+    found = installed("tokenizers", name, Tokenizer, what="Tokenizer")
+    if not isinstance(found, Tokenizer):
+        raise PluginError(f'There is no plug-in "{name}" among the tokenizers.', facts={"plug-in": name})
+    return found
+
+
+async def _encoded(tokenizer: Tokenizer, text: str) -> Sequence[int]:
+    try:
+        return await tokenizer.encode(text)
+    except EngineError:
+        raise
+    except Exception as error:
+        raise PluginError(f'The tokenizer "{tokenizer.name}" failed: {type(error).__name__}: {error}.') from error
 
 
 def _scaled(profile: ModelProfile, tokens: int, *, exact: bool) -> TokenCount:
@@ -189,7 +234,34 @@ def _scaled(profile: ModelProfile, tokens: int, *, exact: bool) -> TokenCount:
 
 
 async def _in_thread_if_long(work: Callable[[str], T], text: str) -> T:
-    return work(text) if len(text) <= _SMALL else await asyncio.to_thread(work, text)
+    return work(text) if len(text) <= _AT_ONCE else await asyncio.to_thread(work, text)
+
+
+def _estimate(text: str) -> int:
+    return sum(map(fallback_count, count_slices(text)))
+
+
+# --- Tokenizers of one's own ------------------------------------------------------------------------------------------
+
+TokenizerFactory = Callable[[ModelProfile], Tokenizer]
+"""Makes the tokenizer of a profile; its counts are taken as exact."""
+
+_registered: dict[str, TokenizerFactory] = {}
+
+
+def register_tokenizer(name: str, make: TokenizerFactory) -> None:
+    """Make a tokenizer known under a name for `tokenizer` in profiles; raises ValueError when it is taken."""
+    add_tokenizer_name(name)
+    _registered[name] = make
+
+
+async def _count_registered(make: TokenizerFactory, profile: ModelProfile, text: str) -> int:
+    try:
+        return len(await make(profile).encode(text))
+    except EngineError:
+        raise
+    except Exception as error:
+        raise ProfileInvalid(f"The tokenizer {profile.tokenizer} failed: {type(error).__name__}: {error}") from error
 
 
 # --- The shipped vocabularies -----------------------------------------------------------------------------------------
@@ -210,6 +282,11 @@ def load_encoding(name: str) -> "Encoding":
         if name not in _loaded:
             _loaded[name] = _build_encoding(name)
         return _loaded[name]
+
+
+async def _encoding(name: str) -> "Encoding":
+    found = _loaded.get(name)
+    return await asyncio.to_thread(load_encoding, name) if found is None else found
 
 
 def _build_encoding(name: str) -> "Encoding":
@@ -247,115 +324,11 @@ def _read_ranks(address: str, expected_hash: str | None = None) -> dict[bytes, i
 
 
 def _count_encoded(encoding: "Encoding") -> Callable[[str], int]:
-    return lambda text: len(encoding.encode_ordinary(text))
-
-
-# --- The fallback: pieces of fixed sizes by kind of character ---------------------------------------------------------
-
-_SPACE_SIZE = 6
-_DIGIT_SIZE = 3
-_LETTER_SIZE = 4
-_BYTE_SIZE = 6
-
-_RUN = re.compile(r"\s+|[^\W_]+|.", re.DOTALL)
-_SPACE = re.compile(r"\s+")
-_WORD = re.compile(r"[^\W_]+")
-
-
-def fallback_pieces(text: str) -> Iterator[str]:
-    """Cut text into the pieces of the fallback tokenizer, one token each; joined they are the text."""
-    for match in _RUN.finditer(text):
-        run = match[0]
-        if run.isspace():
-            yield from _sized(run, _SPACE_SIZE) if run.isascii() else _by_bytes(run)
-        elif run.isascii() or len(run) == 1:
-            yield from _word_pieces(run)
-        else:
-            # `\w` knows more numbers (², Ⅷ) than letters and decimal digits: those stand alone.
-            yield from _split_other_numbers(run)
-
-
-def fallback_encode(text: str) -> list[int]:
-    """Token ids of the fallback tokenizer: the length of a piece in bytes, then its UTF-8 bytes, least byte first."""
-    encoded = (piece.encode("utf-8", "surrogatepass") for piece in fallback_pieces(text))
-    return [int.from_bytes(bytes((len(data),)) + data, "little") for data in encoded]
-
-
-def fallback_decode(tokens: Sequence[int]) -> str:
-    """The text of ids made by `fallback_encode`; raises ValueError for others."""
-    data = bytearray()
-    for token in tokens:
+    def count(text: str) -> int:
         try:
-            data += (token >> 8).to_bytes(token & 0xFF, "little")
-        except OverflowError:
-            raise ValueError(f"{token} is no token of the fallback tokenizer") from None
-    return data.decode("utf-8", "surrogatepass")
+            # The buffer is not made a list: a long text would hold up the other threads for that long.
+            return memoryview(encoding._core_bpe.encode_to_tiktoken_buffer(text, set())).nbytes // 4
+        except UnicodeEncodeError:  # lone halves of surrogate pairs
+            return len(encoding.encode_ordinary(text))
 
-
-def fallback_count(text: str) -> int:
-    """How many tokens the fallback tokenizer makes of the text, without making them: a word costs about 0.1 µs."""
-    words = _WORD.findall(text)
-    plain = list(filter(str.isascii, words))
-    spaces = _SPACE.findall(text)
-    blanks = list(filter(str.isascii, spaces))
-    letters = Counter(map(len, filter(str.isalpha, plain)))
-    digits = Counter(map(len, filter(str.isdecimal, plain)))
-    mixed = Counter(map(len, plain)) - letters - digits
-    return (
-        _groups(letters, _LETTER_SIZE)
-        + _groups(digits, _DIGIT_SIZE)
-        + _groups(mixed, _BYTE_SIZE)
-        + _groups(Counter(map(len, blanks)), _SPACE_SIZE)
-        + sum(map(_count_wide, filterfalse(str.isascii, words)))
-        + sum(sum(1 for _ in _by_bytes(space)) for space in filterfalse(str.isascii, spaces))
-        + len(text)
-        - sum(map(len, words))
-        - sum(map(len, spaces))
-    )
-
-
-def _groups(lengths: Counter[int], size: int) -> int:
-    return sum(-(-length // size) * times for length, times in lengths.items())
-
-
-def _count_wide(run: str) -> int:
-    if run.isalpha() and min(run) >= "\u0800" and max(run) <= "\uffff":
-        return -(-len(run) // (_BYTE_SIZE // 3))  # three bytes each, as in Chinese or Japanese
-    return sum(1 for _ in _split_other_numbers(run))
-
-
-def _word_pieces(run: str) -> Iterator[str]:
-    if run.isascii() and run.isdecimal():
-        return _sized(run, _DIGIT_SIZE)
-    if run.isascii() and run.isalpha():
-        return _sized(run, _LETTER_SIZE)
-    return _by_bytes(run)
-
-
-def _split_other_numbers(run: str) -> Iterator[str]:
-    start = 0
-    for index, character in enumerate(run):
-        if not (character.isalpha() or character.isdecimal()):
-            if start < index:
-                yield from _word_pieces(run[start:index])
-            yield character
-            start = index + 1
-    if start < len(run):
-        yield from _word_pieces(run[start:])
-
-
-def _sized(run: str, size: int) -> Iterator[str]:
-    return (run[start : start + size] for start in range(0, len(run), size))
-
-
-def _by_bytes(run: str) -> Iterator[str]:
-    piece, size = "", 0
-    for character in run:
-        width = len(character.encode("utf-8", "surrogatepass"))
-        if piece and size + width > _BYTE_SIZE:
-            yield piece
-            piece, size = "", 0
-        piece += character
-        size += width
-    if piece:
-        yield piece
+    return count

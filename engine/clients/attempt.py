@@ -70,7 +70,7 @@ class Attempt:
             self.asked_wait = retry_after(reply.headers)
             raise status_error(reply.status, reply.headers, await reply.body(MAX_ERROR_BODY), self._place)
         kind = reply.headers.get("content-type", "").split(";")[0].strip().lower()
-        if kind not in ("text/event-stream", "application/json", ""):
+        if kind not in ("text/event-stream", "application/json", "", *getattr(self._client, "content_types", ())):
             raise unexpected_type(kind, await reply.body(MAX_EXCERPT), self._place)
         await self._begin(reply, kind)
         self._reader = self._client.reader(self._request, self._place, reply.headers)

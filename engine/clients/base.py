@@ -1,15 +1,20 @@
 """What every client shares: the request it forms, the reader of its answers, the protocol it fulfils."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engine.clients.failures import Place
 from engine.completion import Chunk
-from engine.conversation import Conversation, ToolCall
+from engine.content import KeptPart
+from engine.conversation import Conversation, ToolCall, ToolChoice, Turn
 from engine.errors import ProfileError, RequestError
 from engine.profile import ModelProfile, Overrides
 from engine.profile_builder import apply_overrides
+from engine.profile_keys import key_named
+
+IMAGE_OMITTED = "[image omitted]"
+"""What stands for a picture in a request to a model that takes none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +27,20 @@ class ChatRequest:
     stop: tuple[str, ...] = ()
     response_format: Mapping[str, object] | None = None
     """JSON schema the answer must follow."""
+    tools: ToolChoice | None = None
+    """Never without a tool."""
+    features: frozenset[str] | None = None
+    """What the service says the model can do, in its own words; None: it was not asked, or did not say."""
+    overrides: Mapping[str, object] = field(default_factory=dict)
+    """Those of the call, for a profile that is asked instead."""
 
     @classmethod
     def create(
-        cls, profile: ModelProfile, conversation: Conversation, overrides: Overrides | None = None
+        cls,
+        profile: ModelProfile,
+        conversation: Conversation,
+        overrides: Overrides | None = None,
+        tools: ToolChoice | None = None,
     ) -> "ChatRequest":
         """Apply the overrides of one call; raises ProfileError for a faulty one."""
         given = dict(overrides or {})
@@ -38,7 +53,29 @@ class ChatRequest:
             conversation=conversation,
             stop=_stop(given.get("stop"), profile),
             response_format=_schema(given.get("responseFormat"), profile),
+            tools=tools if tools is not None and tools.tools else None,
+            overrides=given,
         )
+
+    def instead(self, profile: ModelProfile) -> "ChatRequest":
+        """The same request to another profile; what is said of an address, a key or a model stays behind."""
+        kept = {
+            name: value
+            for name, value in self.overrides.items()
+            if (key := key_named(name)) is None
+            or (key.inherited and (name != "extParams" or profile.provider == self.profile.provider))
+        }
+        conversation = self.conversation
+        if not profile.options.supports_images:
+            conversation = Conversation(tuple(_without_images(turn) for turn in conversation.turns))
+        return ChatRequest.create(profile, conversation, kept, self.tools)
+
+
+def _without_images(turn: Turn) -> Turn:
+    if not turn.images:
+        return turn
+    text = "".join(part if isinstance(part, str) else IMAGE_OMITTED for part in turn.parts)
+    return replace(turn, text=text, images=())
 
 
 def _stop(value: object, profile: ModelProfile) -> tuple[str, ...]:
@@ -86,6 +123,12 @@ class WireRequest:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: Mapping[str, object]
+    prompt: str = ""
+    """The raw prompt in the body, for dialects that have one."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know: what the profile asks for, and the model cannot do."""
+    required: tuple[str, ...] = ()
+    """Members of the body that the service cannot do without, whatever it says of their values."""
 
     def changed(self, changes: Mapping[str, object | None]) -> "WireRequest":
         """With other body members; None removes one."""
@@ -100,11 +143,17 @@ class Answer:
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: tuple[ToolCall, ...] = ()
+    kept: tuple[KeptPart, ...] = ()
+    """What goes back unchanged when the conversation goes on."""
     finish: str | None = None
     """The finish reason as the wire spells it."""
+    resume: Callable[[WireRequest], WireRequest] | None = None
+    """Set when the service paused: makes, of the request that was sent, the one that lets it go on."""
     refusal: str = ""
     usage: Mapping[str, object] | None = None
     timings: Mapping[str, object] | None = None
+    seconds: float | None = None
+    """How long the service says it took."""
     model: str = ""
     skipped: int = 0
     """Malformed events that were passed over."""
@@ -158,6 +207,7 @@ class Capabilities:
     streaming: bool = True
 
 
+@runtime_checkable
 class Client(Protocol):
     """Speaks one dialect; stateless."""
 

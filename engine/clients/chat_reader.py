@@ -13,16 +13,16 @@ import msgspec
 
 from engine.clients.base import Answer
 from engine.clients.failures import Place, object_error, plain
-from engine.clients.sse import MAX_EVENT, EventTooLong, SseSplitter
-from engine.clients.think_tags import ThinkTags
-from engine.clients.tool_calls import ToolCallPieces
+from engine.clients.sse import MAX_EVENT, EventTooLong, LineSplitter, SseSplitter
+from engine.clients.think_tags import TextSplitter, ThinkTags
+from engine.clients.tool_calls import ToolCallPieces, size
 from engine.completion import Chunk, Phase
 from engine.errors import AnswerIncomplete, ProtocolError, RequestError, ServerError
 
 log = logging.getLogger(__name__)
 
 MAX_TEXT = 64 * 1024 * 1024
-"""Characters of one answer."""
+"""Bytes, in UTF-8, of all text of one answer: content, reasoning, refusal and calls."""
 MAX_SKIPPED = 20
 MAX_DEPTH = 200
 MAX_DIGITS = 100
@@ -80,10 +80,12 @@ class ChatReader:
         self.ended = False
         self.error: RequestError | None = None
         self._place = place
-        self._splitter = SseSplitter()
+        self._splitter: SseSplitter | LineSplitter = SseSplitter()
         self._calls = ToolCallPieces()
         self._auto_tags = think_tags == "auto"
-        self._tags = ThinkTags(prefilled=think_tags == "prefilled") if think_tags in ("on", "prefilled") else None
+        self._tags: TextSplitter | None = None
+        if think_tags in ("on", "prefilled"):
+            self._tags = ThinkTags(prefilled=think_tags == "prefilled")
         self._phase: Phase | None = None
         self._direct: list[str] | None = None
         """The channel, of `answer`, whose text needs no filter and begins no phase: the usual case, kept short."""
@@ -151,11 +153,14 @@ class ChatReader:
             self._malformed("a JSON object", body)
             return chunks
         self._event(event, chunks, whole=True)
-        if not self.error and not _choices(event):
+        if not self.error and not self._is_answer(event):
             self._malformed("an answer with choices", body)
         self.ended = True
         self._finish(chunks)
         return chunks
+
+    def _is_answer(self, event: Mapping[str, object]) -> bool:
+        return bool(_choices(event))
 
     def close(self) -> list[Chunk]:
         """Give what was held back; sets `error` when the answer is not complete."""
@@ -181,6 +186,7 @@ class ChatReader:
         for parts in (answer.content, answer.reasoning):
             parts[:] = ["".join(parts)] if parts else []  # one text, not a copy for each who asks
         answer.calls, nameless = self._calls.calls()
+        answer.kept = self._calls.extras() if answer.calls else ()
         answer.skipped += nameless
         if self.error:
             return
@@ -315,9 +321,10 @@ class ChatReader:
     def _measure(self) -> None:
         """Add up the text that came since the last time."""
         for number, parts in enumerate((self.answer.content, self.answer.reasoning)):
-            self._length += sum(map(len, parts[self._measured[number] :]))
-            self._measured[number] = len(parts)
-        if self._length > MAX_TEXT:
+            if len(parts) > self._measured[number]:
+                self._length += size("".join(parts[self._measured[number] :]))
+                self._measured[number] = len(parts)
+        if self._length + self._calls.size + size(self.answer.refusal) > MAX_TEXT:
             self._stop(f"The answer is longer than {MAX_TEXT // 2**20} MiB.")
 
     def _excessive(self, data: bytes) -> bool:
@@ -341,12 +348,12 @@ class ChatReader:
 
 
 def _json(data: bytes) -> object:
-    """Standard JSON, but NaN, lone surrogates and big numbers are read."""
+    """Standard JSON, but NaN, lone surrogates, big numbers and raw control characters are read."""
     try:
         return msgspec.json.decode(data)
     except msgspec.MsgspecError:
         pass
-    return json.loads(data.decode("utf-8").removeprefix("\ufeff"))
+    return json.loads(data.decode("utf-8").removeprefix("\ufeff"), strict=False)
 
 
 def _too_deep(data: bytes) -> bool:

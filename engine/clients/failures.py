@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from time import time
 from urllib.parse import urlsplit
 
 from engine.errors import (
     AuthenticationFailed,
+    CircuitOpen,
+    ConnectFailed,
     ContentFiltered,
     ContextTooLong,
     ProtocolError,
@@ -20,6 +23,7 @@ from engine.errors import (
     ServerError,
 )
 from engine.profile import ModelProfile
+from engine.redaction import SECRETS
 
 EXCERPT = 200
 """Characters shown of an answer that is not what was expected."""
@@ -29,6 +33,48 @@ MESSAGE = 1000
 TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error")
 TOO_LONG_WORDS = ("context length", "context size", "context window", "prompt is too long")
 FILTER_CODES = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
+
+
+class Failure(StrEnum):
+    """What a failed request means for the next step."""
+
+    TRANSIENT = "transient"
+    THROTTLED = "throttled"
+    LOADING = "loading"
+    ODD = "odd answer"
+    CONFIG = "credentials or configuration"
+    TOO_LONG = "too long"
+    CALLER = "caller error"
+    FILTERED = "content filter"
+    REFUSED = "circuit open"
+
+
+def failure_class(error: Exception) -> Failure:
+    """The class of an error of a request; what is no RequestError counts as the caller's."""
+    match error:
+        case RateLimited():
+            return Failure.CONFIG if error.quota else Failure.THROTTLED
+        case AuthenticationFailed():
+            return Failure.CONFIG
+        case CircuitOpen():
+            return Failure.REFUSED
+        case ContextTooLong():  # without a status nothing was sent: the prompt is too long for the profile itself
+            return Failure.TOO_LONG if "status" in error.facts else Failure.CALLER
+        case ContentFiltered():
+            return Failure.FILTERED
+        case RequestRejected():
+            unknown = Failure.CONFIG if error.status == 404 else Failure.CALLER
+            return Failure.TRANSIENT if error.retryable else unknown
+        case ServerError():
+            moved = Failure.TRANSIENT if error.retryable else Failure.CONFIG
+            return Failure.LOADING if error.loading else moved
+        case ProtocolError():
+            return Failure.ODD
+        case ConnectFailed():
+            return Failure.TRANSIENT if error.retryable else Failure.CONFIG
+        case RequestError():
+            return Failure.TRANSIENT
+    return Failure.CALLER
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +90,7 @@ class Place:
     def of(cls, profile: ModelProfile, url: str) -> "Place":
         """The place of a profile's requests."""
         secrets = sorted({profile.api_key, *profile.options.headers.values()}, key=len, reverse=True)
+        SECRETS.add(secrets)
         parts = urlsplit(url)
         shown = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
         return cls(profile.name, shown, profile.model, tuple(secret for secret in secrets if len(secret) >= 8))
@@ -129,10 +176,11 @@ def object_error(error: object, place: Place) -> RequestError:
     facts = place.facts(status="200", **complaint.facts())
     if complaint.too_long:
         return _too_long(place, facts, tail)
-    if "rate_limit_error" in (complaint.type, complaint.code):
+    if {"rate_limit_error", "rate_limit_exceeded"} & {complaint.type, complaint.code}:
         return _throttled(complaint, {}, place, facts, tail)
+    overloaded = "overloaded_error" in (complaint.type, complaint.code)
     return ServerError(
-        f"{place.host} reported an error{tail}",
+        f"{place.host} is overloaded{tail}" if overloaded else f"{place.host} reported an error{tail}",
         hint="Try again; if it stays, the server's own log says more.",
         facts=facts,
         status=200,
@@ -184,6 +232,8 @@ def _complaint(content_type: str, body: bytes) -> Complaint:
         answer = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
         return Complaint(message=plain(body))
+    if isinstance(answer, list) and len(answer) == 1:  # so does Gemini
+        answer = answer[0]
     if not isinstance(answer, Mapping):
         return Complaint(message=plain(body))
     if answer.get("error") is not None:

@@ -1,7 +1,24 @@
 """Splits a leading `<think>…</think>` off the text of an answer that arrives in pieces."""
 
+from typing import Protocol
+
 OPEN, CLOSE = "<think>", "</think>"
 BLANKS = " \t\r\n"
+
+
+class TextSplitter(Protocol):
+    """What may stand between the text of an answer and its channels."""
+
+    passed: bool
+    """Whether all further text is content."""
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """Take a piece of text, give the (reasoning, content) that is certain by now."""
+        ...
+
+    def close(self) -> tuple[str, str]:
+        """Give what was held back when the answer ends."""
+        ...
 
 
 class ThinkTags:

@@ -9,10 +9,11 @@ import asyncio
 import ipaddress
 import ssl
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from engine.clients.failures import Place
@@ -42,6 +43,8 @@ class Reply:
         self.headers: Mapping[str, str] = self._raw.headers
         """Names without regard to case."""
         self.watch = watch
+        self.tap: Callable[[bytes], None] | None = None
+        """Told of all bytes."""
         self._place = place
         watch.interrupt = self._raw.close
 
@@ -56,6 +59,8 @@ class Reply:
                 raise timeout(watch.expired, self._place) from None
             raise fault(error, self._place, answering=True) from error
         watch.waited()
+        if self.tap is not None:
+            self.tap(data)
         if not data and watch.expired:  # closing the socket may look like the end of the body
             raise timeout(watch.expired, self._place)
         return data
@@ -106,12 +111,24 @@ class Opening:
             task.result().close()
 
 
+class Tape(Protocol):
+    """Takes what answers bring (wire_tape.py)."""
+
+    def begin(
+        self, method: str, url: str, body: bytes, place: Place, status: int, headers: Mapping[str, str], sent: float
+    ) -> Callable[[bytes], None]:
+        """Note an answer; the function takes its bytes."""
+        ...
+
+
 class Transport:
     """Owns the connections of an engine; use it on one event loop and close it there."""
 
     def __init__(self, *, offline: bool = False) -> None:
         self.offline = offline
         """Refuse every host but this machine, before its name is looked up."""
+        self.tape: Tape | None = None
+        """Where all answers are recorded."""
         self._hosts: dict[tuple[str, str], httpx.AsyncBaseTransport] = {}
         self._addresses: dict[str, httpx.URL] = {}
         self._watchdog = Watchdog()
@@ -131,11 +148,12 @@ class Transport:
         watch.interrupt = task.cancel
         return Opening(task, watch)
 
-    async def get(
-        self, url: str, *, headers: Mapping[str, str], place: Place, limits: Limits, limit: int
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str], place: Place, limits: Limits, limit: int, body: bytes = b""
     ) -> tuple[int, bytes]:
-        """Status and body of a small document, cut at the limit (bytes)."""
-        opening = self.send("GET", url, headers=headers, place=place, limits=limits)
+        """Status and body of a small document, cut at the limit (bytes): a POST when there is a body to send."""
+        method = "POST" if body else "GET"
+        opening = self.send(method, url, headers=headers, body=body, place=place, limits=limits)
         reply = None
         try:
             reply = await opening.reply()
@@ -181,6 +199,7 @@ class Transport:
             import httpx
 
             sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
+            begun = time.monotonic()
             address = self._addresses.get(url) or self._addresses.setdefault(url, httpx.URL(url))
             request = httpx.Request(method, address, headers=sent, content=body or None, extensions={"watch": watch})
             response = await _sent(host, request, watch)
@@ -203,6 +222,8 @@ class Transport:
             )
             encoded.retryable = False
             raise encoded
+        if self.tape is not None:
+            reply.tap = self.tape.begin(method, url, body, place, reply.status, reply.headers, begun)
         return reply
 
     def _allowed(self, url: str, place: Place) -> None:

@@ -1,0 +1,108 @@
+"""`workbench profiles`: profiles and categories; keys are never printed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.cli_input import usage
+from engine.cli_options import Json, Options, print_json, print_problems, problem_json
+from engine.cli_text import DONE, INVALID
+from engine.profile_store import ProfileEntry, ProfileStore, check_file
+
+profiles_app = typer.Typer(help="Profiles and categories; keys are never printed.", no_args_is_help=True)
+
+
+@profiles_app.command("list")
+def profiles_list(context: typer.Context, as_json: Json = False) -> None:
+    """List the profiles and which category each serves."""
+    options: Options = context.obj
+    store = ProfileStore(options.folders.profiles)
+    entries = store.profiles()
+    if as_json:
+        print_json([_profile_json(entry, store) for entry in entries])
+        return
+    rows = [("PROFILE", "CATEGORIES", "PROVIDER", "MODEL", "STATE")]
+    for entry in entries:
+        profile = entry.profile
+        state = "ready" if entry.usable else "key missing" if profile else "invalid"
+        rows.append(
+            (
+                entry.name,
+                " ".join(_served(entry, store)),
+                profile.provider if profile else "",
+                (profile.model or "(first listed)") if profile else "",
+                state,
+            )
+        )
+    options.terminal.table(rows)
+
+
+@profiles_app.command("show")
+def profiles_show(context: typer.Context, name: str, as_json: Json = False) -> None:
+    """Show a profile as written; keys are hidden."""
+    options: Options = context.obj
+    store = ProfileStore(options.folders.profiles)
+    entry = store.entry(name)
+    if as_json:
+        print_json(_profile_json(entry, store))
+    else:
+        options.terminal.table([(key, value) for key, value in entry.settings])
+    for problem in entry.problems:
+        options.terminal.note(str(problem))
+
+
+@profiles_app.command("validate")
+def profiles_validate(
+    context: typer.Context,
+    paths: Annotated[list[Path] | None, typer.Argument(help="Profile files; none: all known profiles.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print every problem of profiles, with file, line and key."""
+    options: Options = context.obj
+    if paths:
+        problems = [problem for path in paths for problem in check_file(path).problems]
+    else:
+        problems = ProfileStore(options.folders.profiles).problems()
+    print_problems(problems, options.terminal, as_json=as_json)
+
+
+@profiles_app.command("map")
+def profiles_map(
+    context: typer.Context,
+    category: Annotated[str, typer.Argument(help="S, M, L, XL, HOT, COLD, or a category of your own.")],
+    profile: Annotated[str | None, typer.Argument(help="The profile that answers for it.")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Take back your own line for the category.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Choose which profile answers for a category; without a profile, show which one does."""
+    options: Options = context.obj
+    if reset and profile:
+        usage("--reset takes no profile.")
+    store = ProfileStore(options.folders.profiles)
+    if profile or reset:
+        store.map_category(category, profile)
+    answering = store.categories().get(category)
+    if as_json:
+        print_json({"category": category, "profile": answering})
+    elif answering:
+        options.terminal.result(f"{category}={answering}")
+    else:
+        options.terminal.note(f"No profile answers for {category}.")
+    raise typer.Exit(DONE if answering or reset else INVALID)
+
+
+def _served(entry: ProfileEntry, store: ProfileStore) -> list[str]:
+    """The categories a profile answers for."""
+    return [label for label, name in store.categories().items() if name == entry.name]
+
+
+def _profile_json(entry: ProfileEntry, store: ProfileStore) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "bundled": entry.bundled,
+        "usable": entry.usable,
+        "categories": _served(entry, store),
+        "settings": dict(entry.settings),
+        "problems": [problem_json(problem) for problem in entry.problems],
+    }

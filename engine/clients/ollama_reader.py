@@ -1,0 +1,129 @@
+"""Reads answers of `/api/chat`: one JSON object a line. Source: Ollama API documentation."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from engine.clients.chat_reader import MAX_DEPTH, ChatReader
+from engine.clients.failures import Place, object_error
+from engine.clients.sse import LineSplitter
+from engine.completion import Chunk
+
+
+class _PlainMessage(msgspec.Struct, gc=False):
+    content: str = ""
+    thinking: str = ""
+    tool_calls: None = None
+
+
+class _PlainLine(msgspec.Struct, gc=False):
+    """Nearly every line: a piece of text. All others fail here and are read leniently."""
+
+    message: _PlainMessage
+    model: str = ""
+    error: None = None
+    done: bool | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainLine).decode
+
+
+class OllamaReader(ChatReader):
+    """Folds the lines of one answer; see `base.Reader`."""
+
+    def __init__(self, place: Place, *, think_tags: str = "off") -> None:
+        super().__init__(place, think_tags=think_tags)
+        self._splitter = LineSplitter()
+        self._count = 0
+
+    def _events(self, events: Sequence[bytes], chunks: list[Chunk]) -> None:
+        answer = self.answer
+        content, reasoning = answer.content, answer.reasoning
+        for event in events:
+            if len(event) > 2 * MAX_DEPTH and self._excessive(event):
+                return
+            try:
+                line = _decode_plain(event)
+            except (msgspec.MsgspecError, RecursionError):
+                line = None
+            if line is None or line.done:
+                self._lenient(event, chunks)
+                if self.ended or self.error:
+                    return
+                continue
+            if not answer.model:
+                answer.model = line.model
+            if thought := line.message.thinking:
+                if self._direct is reasoning:
+                    reasoning.append(thought)
+                    chunks.append(Chunk("", thought))
+                else:
+                    self._progress(chunks, reasoning=thought)
+            if text := line.message.content:
+                if self._direct is content:
+                    content.append(text)
+                    chunks.append(Chunk(text))
+                else:
+                    self._progress(chunks, content=text)
+        self._measure()
+
+    def whole(self, body: bytes) -> list[Chunk]:
+        """Read an answer that is one JSON document, or lines that are called one."""
+        if len(_lines(body)) > 1:
+            return [*self.feed(body), *self.close()]
+        return super().whole(body)
+
+    def _event(self, event: dict[str, object], chunks: list[Chunk], *, whole: bool = False) -> None:
+        answer = self.answer
+        if not answer.model and isinstance(model := event.get("model"), str):
+            answer.model = model
+        if isinstance(message := event.get("message"), dict):
+            thinking, content = message.get("thinking"), message.get("content")
+            self._progress(
+                chunks,
+                reasoning=thinking if isinstance(thinking, str) else "",
+                content=content if isinstance(content, str) else "",
+            )
+            calls = message.get("tool_calls")
+            for call in calls if isinstance(calls, list) else ():
+                if isinstance(call, dict):
+                    # Calls come whole, each with a place of its own.
+                    self._calls.add({"id": call.get("id"), "function": call.get("function")}, self._count)
+                    self._count += 1
+                    answer.pieces += 1
+        if event.get("done") is True:
+            self._done(event)
+        if error := event.get("error"):
+            self.error = object_error(error, self._place)
+
+    def _is_answer(self, event: Mapping[str, object]) -> bool:
+        return isinstance(event.get("message"), dict)
+
+    def _done(self, event: Mapping[str, object]) -> None:
+        answer = self.answer
+        reason = event.get("done_reason")
+        answer.finish = reason if isinstance(reason, str) and reason else "stop"
+        counts = {"prompt_tokens": event.get("prompt_eval_count"), "completion_tokens": event.get("eval_count")}
+        answer.usage = {name: count for name, count in counts.items() if count is not None} or None
+        # In the words of llama.cpp; the only counts when the server had the whole prompt in its cache.
+        answer.timings = {
+            "prompt_n": event.get("prompt_eval_count"),
+            "prompt_ms": _milliseconds(event.get("prompt_eval_duration")),
+            "predicted_n": event.get("eval_count"),
+            "predicted_ms": _milliseconds(event.get("eval_duration")),
+            "load_ms": _milliseconds(event.get("load_duration")),
+        }
+        if (total := _milliseconds(event.get("total_duration"))) > 0:
+            answer.seconds = total / 1000
+        self.ended = True
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """The lines, when each is an object of its own."""
+    lines = [line.strip() for line in body.split(b"\n") if line.strip()]
+    return lines if all(line.startswith(b"{") and line.endswith(b"}") for line in lines) else []
+
+
+def _milliseconds(nanoseconds: object) -> float:
+    known = isinstance(nanoseconds, int | float) and not isinstance(nanoseconds, bool) and nanoseconds > 0
+    return float(nanoseconds) / 1e6 if known else 0.0  # type: ignore[arg-type]
