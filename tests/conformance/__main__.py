@@ -12,7 +12,19 @@ from pathlib import Path
 from tests.conformance.cases import Case, Runner, differences
 from tests.conformance.wire import SUFFIX, fixture_at, run_fixture
 
-RUNNER_MODULES: tuple[str, ...] = ("json_handler", "statistics", "templates", "trace")
+RUNNER_MODULES: tuple[str, ...] = (
+    "csv_handler",
+    "json_handler",
+    "messages_anthropic",
+    "messages_openai",
+    "prompts",
+    "sensitive",
+    "statistics",
+    "struct_parse",
+    "templates",
+    "trace",
+    "truncation",
+)
 """Names of the modules here that have `KINDS`; a kind that none of them knows is a failure."""
 
 

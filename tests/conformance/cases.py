@@ -24,13 +24,18 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """`given.kind` or `given.op`; truncation and image vectors have neither and are told by their keys."""
+        """`given.kind` or `given.op`; truncation and image vectors have neither and are told by their keys.
+
+        Operations that exist for two services have the name of Anthropic before them in its file.
+        """
         given = self.given
-        return str(
+        kind = str(
             given.get("kind")
             or given.get("op")
             or ("truncate" if "counter" in given else "image_tokens" if "provider" in given else "")
         )
+        both = kind in ("messages", "request", "response") and "anthropic" in self.path.name
+        return f"anthropic {kind}" if both else kind
 
 
 Runner = Callable[[Case], Awaitable[object] | object]

@@ -5,9 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 from engine.clients.usage import account
+from engine.fallback_tokenizer import fallback_count, fallback_decode, fallback_encode, fallback_pieces
 from engine.profile_builder import inline_profile
 from engine.statistics import CompletionStatistics, RequestStatistic
-from engine.tokenizers import fallback_count, fallback_decode, fallback_encode, fallback_pieces
 from tests.conformance.cases import Case
 
 # Prices go through the reader of profiles, as those of a person's file do.

@@ -1,17 +1,18 @@
-"""Vectors of trace.json: whole flows with a scripted model; those that need tools or a grader fail."""
+"""Vectors of trace.json: whole flows with a scripted model."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from engine.completion import FinishReason
-from engine.conversation import Conversation
+from engine.completion import Completion, FinishReason
+from engine.conversation import Conversation, ToolCall, ToolDefinition, ToolResult
 from engine.errors import FlowError, RequestError
 from engine.flow.agent import Agent, AgentType, Next, merge_contexts
 from engine.flow.context import Context, Skip
 from engine.flow.executor import Walk
 from engine.flow.flow import Flow
-from engine.flow.handlers import Handler, JsonHandler, TextHandler
+from engine.flow.graders import GRADERS
+from engine.flow.handlers import Handler, JsonHandler, TextHandler, ToolCallingHandler
 from tests.conformance.cases import Case, Kinds
 from tests.helpers.scripted_completer import Answer, Reply, Request, ScriptedCompleter
 
@@ -55,17 +56,23 @@ def _answer(reply: object) -> Answer:
     fields = cast("Map", reply)
     if "raise" in fields:
         return RequestError(str(fields["raise"]))
-    if unknown := fields.keys() - {"text", "reasoning", "finish_reason"}:
+    if unknown := fields.keys() - {"text", "reasoning", "finish_reason", "tool_calls"}:
         raise NotSupported(f"replies with {sorted(unknown)}")
     return Reply(
         content=str(fields.get("text", "")),
         reasoning=str(fields.get("reasoning", "")),
         finish_reason=FinishReason(str(fields.get("finish_reason", "DONE"))),
+        tool_calls=tuple(
+            ToolCall(id=call["id"], name=call["name"], arguments="{}")
+            for call in cast("list[Mapping[str, str]]", fields.get("tool_calls") or [])
+        ),
     )
 
 
 def _agent(fields: Map) -> Agent:
-    known = {"name", "type", "category", "system", "template", "handler", "pre", "post", "merge", "next"}
+    if "grader" in fields:
+        return GRADERS[str(fields["grader"])]()
+    known = {"name", "type", "category", "system", "template", "handler", "pre", "post", "merge", "next", "tools"}
     if unknown := fields.keys() - known:
         raise NotSupported(f"agents with {sorted(unknown)}")
     merge = cast("list[str] | None", fields.get("merge"))
@@ -80,6 +87,7 @@ def _agent(fields: Map) -> Agent:
         after=_hook(cast("Map | None", fields.get("post"))),
         merge=None if merge is None else lambda contexts: merge_contexts(merge, contexts),
         choose_next=_route(fields.get("next")),
+        tools=[ToolDefinition(name=name) for name in cast("list[str]", fields.get("tools") or [])],
     )
 
 
@@ -89,7 +97,22 @@ def _handler(fields: Map) -> Callable[[Context], Handler]:
             return lambda context: TextHandler(str(fields["key"]))
         case "json":
             return lambda context: JsonHandler(str(fields.get("prefix") or ""))
+        case "tool":
+            delegate = _handler(cast("Map", fields["delegate"]))
+            outputs = cast("Mapping[str, str]", fields["results"])
+            return lambda context: ToolCallingHandler(delegate(context), function=_function(outputs))
     raise NotSupported(f"the handler {fields['kind']}")
+
+
+def _function(outputs: Mapping[str, str]) -> Callable[[Completion, Context], list[ToolResult]]:
+    def run(completion: Completion, _context: Context) -> list[ToolResult]:
+        return [
+            ToolResult(call_id=call.id, output=outputs[call.name])
+            for call in completion.tool_calls
+            if call.name in outputs
+        ]
+
+    return run
 
 
 def _hook(fields: Map | None) -> Callable[[Context], None] | None:
@@ -148,12 +171,17 @@ async def run_flow(case: Case) -> object:
 
 def _result(context: Context, wanted: Map) -> dict[str, object]:
     values = dict(context)
+    contains = cast("Mapping[str, str]", wanted.get("context_contains") or {})
+    for key in ("qaOutputFormat", *contains):
+        values.pop(key, None)
     found: dict[str, object] = {
         "graph": context.trace.text(),
         "graph_timed": re.sub(r"\(\d+ ms\)", "(* ms)", context.trace.text(timed=True)),
         "error": context.error.kind if context.error else None,
         "context": values,
     }
+    if contains:
+        found["context_contains"] = {key: text for key, text in contains.items() if text in context.text(key)}
     if "turns" in wanted:
         turns = None if context.conversation is None else _turns(context.conversation)
         found["turns"] = _with_corrections(turns, wanted["turns"])

@@ -64,12 +64,12 @@ def one_agent(tmp_path: Path) -> Path:
     return flow_file(tmp_path / "one.flow.json", {"name": "Writer", "template": "About {{topic}}."}, inputs=inputs)
 
 
-def start(*arguments: str | Path, home: Path) -> "subprocess.Popen[str]":
+def start(*arguments: str | Path, home: Path, stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":
     """Start the real command."""
     command = [sys.executable, "-W", "error", "-m", "workbench", "--data-dir", str(home), *map(str, arguments)]
     environment = {name: value for name, value in os.environ.items() if name != "DISPLAY"}
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", cwd=ROOT, env=environment
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, encoding="utf-8", cwd=ROOT, env=environment
     )
 
 
@@ -148,7 +148,7 @@ def test_map_and_profile_choose_who_answers(workbench: Commands, one_agent: Path
         workbench.answered_by(first)
         write_profile(Folders(workbench.home), "other", second.url)
         assert workbench("run", one_agent, "--map", "M=other") == 0
-        assert workbench("run", one_agent, "--profile", "other") == 0
+        assert workbench("run", one_agent, "--profile", "other", "--no-cache") == 0
         assert (len(first.requests), len(second.requests)) == (0, 2)
 
 
@@ -237,7 +237,6 @@ def test_an_interrupted_run_has_status_130_and_is_recorded_as_stopped(
         (["run", "release-announcement", "--inputs", "gone.json"], "gone.json"),
         (["run", "release-announcement", "--map", "M=gone"], "gone"),
         (["run", "release-announcement", "--profile", "gone"], "gone"),
-        (["run", "tools"], "needs tools"),
         (["profiles", "show", "gone"], "gone"),
         (["profiles", "validate", "gone.properties"], "gone.properties"),
         (["tokens", "gone.txt"], "gone.txt"),
@@ -245,13 +244,14 @@ def test_an_interrupted_run_has_status_130_and_is_recorded_as_stopped(
         (["runs", "list", "--limit", "0"], "--limit"),
         (["screenshot", "--size", "big"], 'found "big", expected WIDTHxHEIGHT'),
         (["screenshot", "--theme", "pink"], 'found "pink", expected dark or light'),
+        (["screenshot", "--zoom", "1000"], "--zoom"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_usage_and_input_have_status_2_and_say_what(
     arguments: list[str], words: str, workbench: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    importlib.import_module("workbench.__main__")  # adds `screenshot`
+    importlib.import_module("workbench.commands")  # adds `screenshot`
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO("some text"))
     assert workbench(*arguments) == 2
@@ -263,9 +263,7 @@ def test_a_broken_flow_is_named_with_its_place(workbench: Commands, tmp_path: Pa
     path = tmp_path / "broken.flow.json"
     path.write_text('{"format": "workbench.flow", "version": 1, "name": "x", "start": "x", "agents": 7}', "utf-8")
     assert workbench("run", path) == 2
-    assert "broken.flow.json" in workbench.err
-    assert "$.agents" in workbench.err
-    assert "found 7" in workbench.err
+    assert f"{path}:1:81:$.agents: error: Found 7, expected a list." in workbench.err
 
 
 # -- the other commands -----------------------------------------------------------------------------------------------
@@ -295,12 +293,13 @@ def test_validate_goes_on_behind_a_faulty_shape_and_names_the_file_once(workbenc
     assert workbench("validate", path, tmp_path / "gone.flow.json", torn) == 2
     lines = workbench.out.splitlines()
     assert [line.count(".flow.json") for line in lines] == [1] * len(lines)
-    assert lines[0].startswith(f'{path}:$.agents[0].type: error: Found "CHAT", expected one of COMPLETION, ')
+    assert lines[0].startswith(f'{path}:8:15:$.agents[0].type: error: Found "CHAT", expected one of COMPLETION, ')
     assert any(":$.agents[0].routes[0].to: error: " in line and "Nobody" in line for line in lines)
     assert any(":$.agents[0].template: " in line and '"x"' in line for line in lines)
-    assert lines[-1] == f"{torn}:2: error: Expecting value, found 'tru}}' (column 2)."
+    assert lines[-1] == f"{torn}:2:2: error: Expecting value, found 'tru}}'."
     assert workbench("run", path) == 2
-    assert f'error: {path}, $.agents[0].type: found "CHAT"' in workbench.err
+    assert f'{path}:8:15:$.agents[0].type: error: Found "CHAT"' in workbench.err
+    assert ":$.agents[0].routes[0].to: error: " in workbench.err
 
 
 def test_the_version_is_printed(workbench: Commands) -> None:
@@ -416,6 +415,14 @@ def test_a_screenshot_is_drawn_without_a_display(workbench: Commands, server: Fa
     assert (int.from_bytes(data[16:20]), int.from_bytes(data[20:24])) == (1280, 800)
 
 
+def test_a_page_that_does_not_exist_is_named_with_those_that_do(workbench: Commands, tmp_path: Path) -> None:
+    process = start("screenshot", "--page", "kitchen", "-o", tmp_path / "shot.png", home=workbench.home)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert '--page: found "kitchen", expected one of about, ' in err
+    assert not (tmp_path / "shot.png").exists()
+
+
 def test_without_a_display_the_window_says_what_works_instead(workbench: Commands) -> None:
     environment = {
         name: value
@@ -427,3 +434,33 @@ def test_without_a_display_the_window_says_what_works_instead(workbench: Command
     if sys.platform == "linux":
         assert done.returncode == 2
         assert "workbench run release-announcement" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("profiles", "list", "--json"), ("run", "no such flow", "--json"), ("runs", "list"), ("--help",)]
+)
+def test_a_reader_who_has_seen_enough_ends_a_command_quietly(command: tuple[str, ...], tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with start(*command, home=tmp_path, stdout=write) as process:
+        os.close(write)
+        _, err = process.communicate()
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    assert "Broken pipe" not in err
+
+
+def test_a_category_is_mapped_to_a_profile(workbench: Commands) -> None:
+    assert workbench("profiles", "map", "M") == 0
+    assert workbench.out == "M=embedded-chat\n"
+    assert workbench("profiles", "map", "M", "ollama") == 0
+    assert workbench.out == "M=ollama\n"
+    assert "profile.model.m=ollama" in (workbench.home / "profiles" / "categories.properties").read_text()
+    assert workbench("profiles", "map", "reviewer", "openai", "--json") == 0
+    assert json.loads(workbench.out) == {"category": "reviewer", "profile": "openai"}
+    assert workbench("profiles", "map", "M", "--reset") == 0
+    assert workbench.out == "M=embedded-chat\n"
+    assert workbench("profiles", "map", "M", "olama") == 2
+    assert "Did you mean ollama?" in workbench.err
+    assert workbench("profiles", "map", "nobody") == 2
+    assert "No profile answers for nobody." in workbench.err

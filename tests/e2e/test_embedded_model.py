@@ -224,6 +224,7 @@ async def test_a_killed_parent_takes_the_server_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1500)
 async def test_a_hundred_killed_parents_leave_no_server(tmp_path: Path) -> None:
     await kill_parents(tmp_path, 100)
 

@@ -28,6 +28,7 @@ print(json.dumps({
     "profiles": names("profiles", suffix=".properties"),
     "flows": names("resources", "flows", suffix=".flow.json"),
     "icons": names("resources", "icons", suffix=".svg"),
+    "datasets": names("resources", "datasets", suffix=".csv"),
     "flow": json.loads(read_text("resources", "flows", "release-announcement.flow.json"))["name"],
     "vocabulary": read_bytes("resources", "tokenizers", "r50k_base.tiktoken.xz")[1:5].decode(),
 }))
@@ -95,7 +96,10 @@ def test_the_wheel_holds_every_file_of_the_packages_and_the_licences(wheel: Path
     with ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     assert sources - inside == set()
-    added = {name for name in inside - sources if ".dist-info/" not in name}
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*") if page.is_file()}
+    shared = {name.partition(".data/data/share/doc/flow-workbench/")[2] for name in inside if ".data/" in name}
+    assert shared == pages
+    added = {name for name in inside - sources if ".dist-info/" not in name and ".data/" not in name}
     assert added <= _sources()
     for name in ("LICENSE", "NOTICE"):
         assert any(entry.endswith(f".dist-info/licenses/{name}") for entry in inside)
@@ -111,6 +115,7 @@ def _check_data(answer: str, place: Path, sources: set[str]) -> None:
         ("profiles", "profiles/", ".properties"),
         ("flows", "resources/flows/", ".flow.json"),
         ("icons", "resources/icons/", ".svg"),
+        ("datasets", "resources/datasets/", ".csv"),
     ):
         expected = {
             name.removeprefix(folder).removesuffix(suffix)
@@ -217,9 +222,11 @@ def test_whatever_is_imported_is_declared() -> None:
     imported = set().union(*map(_imported, modules)) - sys.stdlib_module_names - set(PACKAGES)
     owners = packages_distributions()
     declared = {canonicalize_name(need.name) for need in _requirements("flow-workbench", frozenset({"local"}))}
-    # The keyring is used where the user has it.
+    # The keyring is used where the user has it; shiboken6 is a part of PySide6, always of the same version.
     undeclared = {
-        name for name in imported - {"keyring"} if not {*map(canonicalize_name, owners.get(name, []))} & declared
+        name
+        for name in imported - {"keyring", "shiboken6"}
+        if not {*map(canonicalize_name, owners.get(name, []))} & declared
     }
     assert undeclared == set()
     assert "PySide6" in imported

@@ -13,7 +13,17 @@ from msgspec.structs import replace
 from engine import EmbeddedServer, Engine, ProfileStore, RunHistory, build_flow, flow_text, inputs_context
 from engine.cli_input import open_flow
 from engine.embedded_server import bundled_model
-from engine.events import AgentStarted, AnyEvent, ChunkReceived, CompletionFinished, PhaseChanged, RunFinished
+from engine.events import (
+    AgentStarted,
+    AnyEvent,
+    ChunkReceived,
+    CompletionFinished,
+    Graded,
+    GradeOutcome,
+    PhaseChanged,
+    RunFinished,
+    ToolCalled,
+)
 from engine.folders import Folders
 from engine.statistics import CostProvenance
 from tests.helpers.qt_loop import run_qt
@@ -21,6 +31,7 @@ from tests.helpers.window import opened
 
 pytestmark = [
     pytest.mark.local_model,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(
         importlib.util.find_spec("xllamacpp") is None or bundled_model() is None,
         reason="no embedded model is installed",
@@ -50,11 +61,11 @@ async def engine_in(home: Path) -> AsyncIterator[Engine]:
         yield engine
 
 
-async def run_sample(engine: Engine, name: str) -> tuple[list[AnyEvent], RunFinished]:
-    """All events of a run of a sample with its own inputs."""
+async def run_sample(engine: Engine, name: str, **values: object) -> tuple[list[AnyEvent], RunFinished]:
+    """All events of a run of a sample, with its own inputs but for `values`."""
     spec = replace(open_flow(name).spec, limits=None)  # a busy machine may need longer than they allow
     async with asyncio.timeout(SECONDS):
-        async with engine.run(build_flow(spec), inputs_context(spec, {}), flow_text=flow_text(spec)) as run:
+        async with engine.run(build_flow(spec), inputs_context(spec, values), flow_text=flow_text(spec)) as run:
             events = [event async for event in run]
     finished = events[-1]
     assert isinstance(finished, RunFinished)
@@ -107,6 +118,59 @@ async def test_thinking_gives_thoughts_and_an_answer_apart(tmp_path: Path) -> No
         assert finished.statistics.provenance is CostProvenance.FREE
 
 
+async def test_draft_grade_improve_grades_and_sends_back_at_most_once(tmp_path: Path) -> None:
+    async with engine_in(tmp_path) as engine:
+        events, finished = await run_sample(engine, "draft-grade-improve")
+        assert finished.status == "finished"
+        (result,) = finished.results
+        once, mark = "M, Writer, →, M, Check", {True: "✓", False: "✗"}
+        grades = [event for event in events if isinstance(event, Graded)]
+        verdicts = [mark[grade.passed] for grade in grades]
+        assert verdicts in (["✓"], ["✗", "✓"], ["✗", "✗"])
+        assert symbols(result.trace) == ", →, ".join(f"{once}, {verdict}" for verdict in verdicts)
+        assert [grade.iteration for grade in grades] == list(range(1, len(grades) + 1))
+        assert {grade.outcome for grade in grades} <= {GradeOutcome.PASSED, GradeOutcome.FAILED}
+        assert result.context["qaIteration"] == [len(grades)]
+        assert result.context["qaPassed"] == [grades[-1].passed]
+        assert ("qaFeedback" in result.context) == (len(grades) == 2)
+        assert str(finished.outputs["draft"][0]).strip()
+
+
+async def test_messages_are_sorted_in_branches_and_gathered_in_one_table(tmp_path: Path) -> None:
+    async with engine_in(tmp_path) as engine:
+        messages = ["I cannot log in.", "Where is my package?", "I was charged twice for one order."]
+        events, finished = await run_sample(engine, "sort-messages", message=messages, id=["2", "10", "1"])
+        assert finished.status == "finished"
+        (result,) = finished.results
+        assert ", 3↣1, ○, Table" in symbols(result.trace)
+        head, rule, *rows = str(finished.outputs["table"][0]).splitlines()
+        assert (head, rule) == ("| id | topic | message | reply |", "|---|---|---|---|")
+        cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
+        assert [row[0] for row in cells] == ["1", "2", "10"]
+        assert {row[1] for row in cells} <= {"delivery", "payment", "account"}
+        assert [row[2] for row in cells] == [messages[2], messages[0], messages[1]]
+        assert all(row[3] for row in cells)
+        writers = {"delivery": "DeliveryReply", "payment": "PaymentReply", "account": "AccountReply"}
+        started = [event.agent for event in events if isinstance(event, AgentStarted)]
+        assert sorted(started) == sorted(["Sort", "Table", *(writers[row[1]] for row in cells)])
+        assert finished.statistics.requests == 6
+
+
+async def test_the_model_calls_the_calculator(tmp_path: Path) -> None:
+    async with engine_in(tmp_path) as engine:
+        events, finished = await run_sample(engine, "tools")
+        assert finished.status == "finished"
+        called = [event for event in events if isinstance(event, ToolCalled)]
+        assert called
+        assert {event.name for event in called} == {"calculator"}
+        assert [event.failed for event in called] == [False] * len(called)
+        (result,) = finished.results
+        assert result.trace.startswith("M, Calculator, 🔧")
+        # What the tool found is in the answer: even the smallest model repeats it.
+        number = called[-1].output.rpartition(" = ")[2]
+        assert number in str(finished.outputs["answer"][0])
+
+
 @pytest.mark.usefixtures("qapp")
 def test_the_first_sample_runs_in_the_window(tmp_path: Path) -> None:
     async def story() -> None:
@@ -123,7 +187,7 @@ def test_the_first_sample_runs_in_the_window(tmp_path: Path) -> None:
             bench.click_tab(tab.panel._tabs, "Trace")
             assert symbols(tab.panel.trace.text) == TRACE
             assert bench.window.status.cost.text() == "Run free"
-            assert bench.window.status.server.text().startswith("Embedded model: ")
+            assert bench.window.status.server.text() == "Embedded model ready"
             assert server.endpoint is not None
             assert server.endpoint.api_key not in tab.panel.summary_text()
 

@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from engine import load_flow
 from engine.embedded_server import bundled_model
 from engine.folders import Folders
 from engine.recovery_files import RecoveryFiles
-from tests.helpers.fake_server import FakeServer, delta
+from tests.helpers.fake_server import Answer, FakeServer, Received, delta
 from tests.helpers.model_answers import announcement_answers, flow_file, stalled, write_profile
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals between processes")
@@ -26,23 +28,25 @@ ROOT = Path(__file__).parents[2]
 
 DRIVER = """
 import sys
+from pathlib import Path
 from PySide6.QtCore import QTimer
 import workbench.desk
 from engine import EmbeddedServer
 
 if {no_model}:
     EmbeddedServer.find_model = lambda self: None
-start = workbench.desk.Desk.start
+{before}
+open_all = workbench.desk.Desk._open
 
-def started(desk, documents):
-    start(desk, documents)
+async def opened(desk, documents):
+    await open_all(desk, documents)
     print("started", flush=True)
     QTimer.singleShot(0, desk, lambda: work(desk))
 
 def work(desk):
     {work}
 
-workbench.desk.Desk.start = started
+workbench.desk.Desk._open = opened
 from workbench.__main__ import main
 sys.exit(main())
 """
@@ -50,9 +54,11 @@ sys.exit(main())
 
 
 @contextmanager
-def window(home: Path, *documents: Path, work: str = "pass", model: bool = False) -> Iterator["subprocess.Popen[str]"]:
+def window(
+    home: Path, *documents: Path, work: str = "pass", before: str = "", model: bool = False
+) -> Iterator["subprocess.Popen[str]"]:
     """The program in a process of its own, with its window up."""
-    code = DRIVER.format(work=work, no_model=not model)
+    code = DRIVER.format(work=work, before=before, no_model=not model)
     command = [sys.executable, "-W", "error", "-c", code, "--data-dir", str(home), *map(str, documents)]
     environment = os.environ | {"QT_QPA_PLATFORM": "offscreen"}
     process = subprocess.Popen(
@@ -128,6 +134,82 @@ def test_a_signal_right_after_the_start_of_a_run(tmp_path: Path) -> None:
         with window(home, work='desk.window.actions_by_id["run"].trigger()') as process:
             ended(process)
     assert set(recorded(home)) <= {"stopped", "finished"}
+
+
+@pytest.mark.parametrize("moments", [2, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(900)])])
+def test_a_signal_at_any_moment_of_a_run(moments: int, tmp_path: Path) -> None:
+    """Answers come slowly and one after the other, so that the signal meets starts, streams and ends of steps."""
+    chance = random.Random(22)
+    home = tmp_path / "home"
+
+    def slowly(request: Received) -> Answer:
+        answer = announcement_answers(request)
+        return replace(answer, pieces=[part for piece in answer.pieces for part in (0.01, piece)])
+
+    with FakeServer(slowly) as server:
+        write_profile(Folders(home), "fake", server.url, category="M")
+        for _ in range(moments):
+            with window(home, work='desk.window.actions_by_id["run"].trigger()') as process:
+                time.sleep(chance.uniform(0, 1.5))
+                ended(process, chance.choice([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
+            until(lambda: not server.open_connections)
+    assert set(recorded(home)) <= {"stopped", "finished"}
+
+
+STUBBORN = """
+EmbeddedServer.find_model = lambda self: Path({model!r})
+make = EmbeddedServer.__init__
+def __init__(self, **options):
+    make(self, **options, command=(sys.executable, {child!r}, "stubborn"))
+EmbeddedServer.__init__ = __init__
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_closing_with_64_streams_and_a_child_that_ignores_it_leaves_nothing(tmp_path: Path) -> None:
+    """The window is closed as by hand and the question answered; the rest is as after a signal."""
+    model = tmp_path / "tiny.gguf"
+    model.write_bytes(b"GGUF and so on")
+    inputs = [{"key": "thing", "type": "list", "default": [str(number) for number in range(64)]}]
+    path = flow_file(tmp_path / "wide.flow.json", {"name": "Writer", "template": "Write of [[thing]]."}, inputs=inputs)
+    home = tmp_path / "home"
+    work = """
+    import asyncio
+    from PySide6.QtWidgets import QMessageBox
+    desk.window.actions_by_id["run"].trigger()
+    desk.tasks.start(end(desk))
+
+async def end(desk):
+    import asyncio
+    from PySide6.QtWidgets import QMessageBox
+    await desk.engine.server.ensure()
+    panel = desk.documents.current.panel
+    while panel.stream.full_text.count("Half") < 64:
+        await asyncio.sleep(0.01)
+    print(desk.engine.server.pid, flush=True)
+    desk.window.close()
+    (question,) = desk.window.findChildren(QMessageBox)
+    print(question.text(), flush=True)
+    next(button for button in question.buttons() if button.text() == "Stop and close").click()
+"""
+    child = str(ROOT / "tests" / "helpers" / "fake_server_child.py")
+    before = STUBBORN.format(model=str(model), child=child)
+    with FakeServer(stalled(delta("Half"))) as server:
+        write_profile(Folders(home), "fake", server.url, category="M", maxConcurrent="64")
+        with window(home, path, work=work, before=before) as process:
+            assert process.stdout is not None
+            pid = int(process.stdout.readline())
+            assert alive(pid)
+            assert process.stdout.readline() == "Test flow is running. Closing stops it and keeps what came.\n"
+            asked = time.monotonic()
+            noise = process.communicate(timeout=60)[1].splitlines()
+            assert (process.returncode, [line for line in noise if "propagateSizeHints" not in line]) == (0, [])
+            # 8 s are promised; the rest is for a machine that is busy with other things.
+            assert time.monotonic() - asked < 20
+            assert not alive(pid)
+        assert len(server.requests) == 64
+        until(lambda: not server.open_connections)
+    assert recorded(home) == ["stopped"]
 
 
 def recorded(home: Path) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from engine.completion import Chunk, Completion, FinishReason
-from engine.conversation import Conversation, ToolCall
+from engine.conversation import Conversation, ToolCall, ToolChoice
 from engine.errors import ProfileNotFound
 from engine.profile import Category, ModelProfile, Overrides, ProfileOptions, ProfileRef
 from engine.statistics import CompletionStatistics, CostProvenance
@@ -43,6 +43,7 @@ class Request:
     conversation: Conversation
     overrides: Overrides
     skip_cache: bool
+    tools: ToolChoice | None = None
 
     @property
     def turns(self) -> list[list[str]]:
@@ -144,6 +145,7 @@ class ScriptedCompleter:
         conversation: Conversation,
         *,
         overrides: Overrides | None = None,
+        tools: ToolChoice | None = None,
         skip_cache: bool = False,
     ) -> AsyncIterator[ScriptedStream]:
         request = Request(
@@ -151,6 +153,7 @@ class ScriptedCompleter:
             conversation=conversation,
             overrides=overrides or {},
             skip_cache=skip_cache,
+            tools=tools,
         )
         self.requests.append(request)
         if callable(self.answers):

@@ -11,8 +11,10 @@ from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QMessageBox, QTabBar, QWidget
 
-from engine import EmbeddedServer, Engine, ProfileStore, RunHistory
+from engine import EmbeddedServer, Engine, EngineSettings, ProfileStore, RunHistory, SqliteCache
+from engine.flow_access import FlowAccess
 from engine.folders import Folders
+from engine.trust import TrustStore
 from tests.helpers.fake_server import Answer, FakeServer, Received
 from tests.helpers.model_answers import write_profile
 from tests.helpers.qt_loop import until
@@ -111,6 +113,11 @@ class Workbench:
         """Wait until a condition holds."""
         await until(condition, SECONDS)
 
+    async def saved(self) -> None:
+        """Wait until the flow in front is saved, and the disk has nothing left to do for it."""
+        await self.until(lambda: not self.tab.document.is_modified)
+        await self.tab.document.settled()
+
     async def run_to_end(self) -> str:
         """Press F5 and wait for the end of the run; its status."""
         self.press("F5")
@@ -195,8 +202,12 @@ async def opened(
     server: EmbeddedServer | None = None,
     size: tuple[int, int] = (1600, 1000),
     started: bool = True,
+    cache: bool = False,
 ) -> AsyncIterator[Workbench]:
-    """The window on the data folder `home`, shown and started; afterwards it is closed as the application closes it."""
+    """The window on the data folder `home`, shown and started; afterwards it is closed as the application closes it.
+
+    Answers are kept only with `cache`: without it, each run asks the server a test looks at.
+    """
     if not theme.reduced_motion:
         theme.reduced_motion = True
         theme.install(DARK, 1.0)
@@ -207,6 +218,9 @@ async def opened(
         profiles=ProfileStore(folders.profiles),
         server=server or NoModel(data_dir=home),
         history=RunHistory(folders.history),
+        access=FlowAccess(TrustStore(home)),
+        cache=SqliteCache(folders.cache) if cache else None,
+        settings=EngineSettings.load(folders.engine_settings),
     )
     desk = Desk(window, engine, settings, folders)
     quits: list[bool] = []
@@ -221,6 +235,7 @@ async def opened(
             window.resize(*size)
             window.arrange()
             await until(window.isActiveWindow, SECONDS)
+            await until(lambda: window.explorer.items("flow"), SECONDS)
         yield bench
     finally:
         await desk.shut_down()
@@ -233,10 +248,16 @@ async def opened(
 
 @asynccontextmanager
 async def opened_on(
-    script: Callable[[Received], Answer] | Answer, home: Path, documents: Sequence[str | Path] = (), **settings: str
+    script: Callable[[Received], Answer] | Answer,
+    home: Path,
+    documents: Sequence[str | Path] = (),
+    *,
+    server: EmbeddedServer | None = None,
+    cache: bool = False,
+    **settings: str,
 ) -> AsyncIterator[tuple[Workbench, FakeServer]]:
     """The window whose category M is answered by a scripted server; `settings` go into its profile."""
-    with FakeServer(script) as server:
-        write_profile(Folders(home), "fake", server.url, category="M", **settings)
-        async with opened(home, documents) as bench:
-            yield bench, server
+    with FakeServer(script) as answering:
+        write_profile(Folders(home), "fake", answering.url, category="M", **settings)
+        async with opened(home, documents, server=server, cache=cache) as bench:
+            yield bench, answering

@@ -189,6 +189,7 @@ def test_killed_while_saving(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3000)
 def test_killed_while_saving_often(tmp_path: Path) -> None:
     check_kills(tmp_path / "document", 500)
 

@@ -112,8 +112,6 @@ def test_the_preview_is_one_line_of_system_prompt_and_template() -> None:
 def test_marks_of_the_editor_and_of_the_file() -> None:
     one = agent("A", "B", state="bypass")
     assert content(one).bypassed
-    assert content(one, disabled=("A",)).disabled
-    assert not content(one, disabled=("A",)).bypassed
     assert content(agent("A", state="mute")).muted
     assert content(agent("A"), breakpoints=("A",)).breakpoint
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -183,6 +184,46 @@ def test_ten_thousand_tampered_streams() -> None:
         read_tampered(STREAMS[seed % len(STREAMS)], seed)
 
 
+ODD = "a\u2028b\u2029c\u0085d\x0be\x1cf\x00 \u4e2d\U0001f600 data: [DONE]"
+"""Characters that other readers take for the end of a line, and worse, raw inside a string."""
+
+
+def odd_stream(end: str) -> bytes:
+    lines = ["\ufeff: a comment", 'data: {"choices":[{"index":0,"delta":', "event: odd", "other: field"]
+    for channel in ("reasoning_content", "content"):
+        delta = json.dumps({channel: ODD}, ensure_ascii=False).replace("\\u000b", "\x0b").replace("\\u001c", "\x1c")
+        lines += [f"data: {delta}}}]}}", "", 'data: {"choices":[{"index":0,"delta":']
+    lines += ['data: {"content":"end"},"finish_reason":"stop"}]}', "", "data: [DONE]", "", 'data: {"error":"late"}', ""]
+    return "".join(line + end for line in lines).encode()
+
+
+ODD_STREAMS = {"LF": odd_stream("\n"), "CR": odd_stream("\r"), "CRLF": odd_stream("\r\n")}
+
+
+@pytest.mark.parametrize("name", [*ODD_STREAMS, *(path.name for path in STREAMS)])
+@pytest.mark.parametrize("splits", [30, pytest.param(1000, marks=pytest.mark.soak)])
+def test_how_a_stream_is_cut_makes_no_difference(name: str, splits: int) -> None:
+    stream = ODD_STREAMS.get(name) or next(path for path in STREAMS if path.name == name).read_bytes()
+    whole = told(read(stream))
+    if name in ODD_STREAMS:
+        assert whole[:5] == (ODD + "end", ODD, 0, "stop", None)
+    assert told(read(*(stream[place : place + 1] for place in range(len(stream))))) == whole
+    chance = random.Random(name)
+    for _ in range(splits):
+        cuts = sorted(chance.choices(range(len(stream) + 1), k=chance.randint(1, 30)))
+        pieces = (stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True))
+        assert told(read(*pieces)) == whole
+
+
+def told(reader: ChatReader) -> tuple[object, ...]:
+    """What a reader made of a stream; ids that it made up aside."""
+    answer = reader.answer
+    error = None if reader.error is None else (type(reader.error), str(reader.error))
+    calls = [(call.name, call.arguments) for call in answer.calls]
+    rest = (answer.usage, answer.timings, answer.model, answer.refusal)
+    return answer.text, answer.thoughts, answer.skipped, answer.finish, error, calls, rest
+
+
 def read_tampered(path: Path, seed: int) -> None:
     chance = random.Random(seed)
     stream = mutated(path.read_bytes(), chance)
@@ -241,11 +282,37 @@ def test_documents_of_any_shape_raise_nothing(document: object) -> None:
     read(b"data: " + body + b"\n\n")
 
 
-def test_more_text_than_64_mib_ends_the_answer() -> None:
+def call(arguments: str) -> dict[str, object]:
+    return {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": arguments}}]}
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": "x" * (7 * 2**20)},
+        {"content": "\u4e2d" * (7 * 2**20 // 3)},  # as bytes on the wire, not as characters
+        {"refusal": "x" * (7 * 2**20)},
+        call("x" * (7 * 2**20)),
+    ],
+    ids=["content", "three bytes a character", "refusal", "call"],
+)
+def test_more_text_than_64_mib_ends_the_answer(delta: Mapping[str, object]) -> None:
     reader = ChatReader(PLACE)
-    part = said(content="x" * (7 * 2**20))
+    part = b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta}]}, ensure_ascii=False).encode() + b"\n\n"
     for _ in range(9):
         reader.feed(part)
     assert reader.error is None
     reader.feed(part)
     assert isinstance(reader.error, ProtocolError)
+    assert "64 MiB" in str(reader.error)
+
+
+def test_an_event_of_endless_empty_calls_is_read_quickly_and_many_of_them_end_the_answer() -> None:
+    """A generous bound: looking through all calls for each piece would take minutes."""
+    reader = ChatReader(PLACE)
+    started = time.thread_time()
+    for start in range(0, 80_000, 20_000):
+        assert reader.error is None
+        reader.feed(said(tool_calls=[{"index": number} for number in range(start, start + 20_000)]))
+    assert isinstance(reader.error, ProtocolError)
+    assert time.thread_time() - started < 30

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.command_palette import Entry, find, match
+from workbench.command_palette import Entry, find
+from workbench.widgets.fuzzy_match import match
 
 
 def _entry(text: str, group: str = "action", enabled: bool = True) -> Entry:

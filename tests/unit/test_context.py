@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from engine.conversation import Conversation
-from engine.errors import ConnectFailed
+from engine.errors import ConnectFailed, FlowError
 from engine.events import ErrorInfo
 from engine.flow.context import BranchError, Context, text_of
 from engine.flow.trace import Kind
@@ -69,3 +69,15 @@ def test_an_error_as_plain_data() -> None:
     )
     assert BranchError(kind="GENERAL", exception=KeyError("x")).info.message == "KeyError: 'x'"
     assert BranchError(kind="GENERAL", exception=ValueError()).info.message == "ValueError"
+
+
+def test_values_of_a_type() -> None:
+    context = Context({"n": [1, 2], "text": "7", "none": []})
+    assert (context.value("n", int), context.values_of("n", int)) == (1, [1, 2])
+    assert (context.value("none", int), context.value("missing", int), context.values_of("missing", str)) == (
+        None,
+        None,
+        [],
+    )
+    with pytest.raises(FlowError, match="Value 1 of the key text is of the type str, expected int"):
+        context.value("text", int)

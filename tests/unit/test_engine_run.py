@@ -1,15 +1,17 @@
 """The life of a run: it ends once, whatever happens to who reads it."""
 
 import asyncio
+import gc
 from decimal import Decimal
 from pathlib import Path
+from types import TracebackType
 
 import pytest
 
 from engine import Agent, AgentType, Context, Engine, Flow, ProfileStore, Run, RunHistory
-from engine.engine import EVENTS_AHEAD
 from engine.events import AnyEvent, ChunkReceived, CompletionFinished, RunFinished
 from engine.flow.agent import Next
+from engine.run import EVENTS_AHEAD
 from engine.statistics import CostProvenance
 from tests.helpers.scripted_completer import Answers, Reply, ScriptedCompleter
 
@@ -67,6 +69,24 @@ async def test_stopping_twice_ends_once() -> None:
     assert ends(events) == ["stopped"]
 
 
+async def test_a_stopped_run_leaves_no_frames_to_collect() -> None:
+    flow = Flow(name="Wide", agents=(Agent("A", AgentType.COMPLETION, template="[[x]]"),))
+    replies = [Reply(content="Hel", gate=asyncio.Event()) for _ in range(4)]
+    gc.collect()
+    gc.disable()  # frames that hold each other would stay until it runs, and it would hold the window up
+    try:
+        async with Run(flow, Context({"x": list("abcd")}), ScriptedCompleter(replies)) as run:
+            words = 0
+            async for event in run:
+                words += isinstance(event, ChunkReceived)
+                if words == 4:
+                    run.stop()
+        traces = [found for found in gc.get_objects() if isinstance(found, TracebackType)]
+        assert not [found for found in traces if found.tb_frame.f_code.co_name == "_run_split"]
+    finally:
+        gc.enable()
+
+
 async def test_what_a_stopped_answer_cost_is_recorded(tmp_path: Path) -> None:
     history = RunHistory(tmp_path / "history.sqlite")
     async with running(ONE, [Reply(content="Hel", cost=Decimal("0.25"), gate=asyncio.Event())], history) as run:
@@ -112,7 +132,7 @@ async def test_stopping_with_a_full_buffer_loses_nothing() -> None:
 
 async def test_a_fault_of_the_program_ends_the_run_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = RunHistory(tmp_path / "history.sqlite")
-    monkeypatch.setattr("engine.flow.executor.Gathering.release", lambda *_: 1 / 0)
+    monkeypatch.setattr("engine.flow.gathering.Gathering.release", lambda *_: 1 / 0)
     run = running(ONE, ["Hello"], history)
     with pytest.raises(ZeroDivisionError):
         await read_to_the_end(run)

@@ -84,3 +84,50 @@ async def test_cancelling_one_blocked_writer_leaves_the_others() -> None:
             break
     await second
     assert [step for step in seen if step >= 10] == [10, 11, 12]
+
+
+async def test_taking_gives_all_that_came_in_order_and_nothing_at_the_end() -> None:
+    buffer = EventBuffer(4)
+
+    async def run() -> None:
+        await write(buffer, range(100))
+        buffer.close()
+
+    task = asyncio.create_task(run())
+    taken = []
+    while events := await buffer.take():
+        taken.append([item.step for item in events])
+    await task
+    assert [number for numbers in taken for number in numbers] == list(range(100))
+    assert len(taken) < 100
+    assert await buffer.take() == []
+
+
+async def test_taking_gathers_for_a_while_but_not_longer_than_until_full_or_closed() -> None:
+    buffer = EventBuffer(4)
+    for number in (1, 2):
+        buffer.put(event(number))
+    taking = asyncio.create_task(buffer.take(0.01))
+    await asyncio.sleep(0)
+    buffer.put(event(3))
+    assert [item.step for item in await taking] == [1, 2, 3]
+    buffer.put(event(4))
+    taking = asyncio.create_task(buffer.take(3600))
+    await asyncio.sleep(0)
+    for number in (5, 6, 7):
+        buffer.put(event(number))
+    assert [item.step for item in await taking] == [4, 5, 6, 7]
+    buffer.put(event(8))
+    taking = asyncio.create_task(buffer.take(3600))
+    await asyncio.sleep(0)
+    buffer.close()
+    assert [item.step for item in await taking] == [8]
+
+
+async def test_an_abandoned_buffer_ends_who_gathers() -> None:
+    buffer = EventBuffer(4)
+    buffer.put(event(1))
+    taking = asyncio.create_task(buffer.take(3600))
+    await asyncio.sleep(0)
+    buffer.abandon()
+    assert await taking == []

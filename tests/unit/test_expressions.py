@@ -81,7 +81,7 @@ def test_provided_names() -> None:
     context.error = BranchError(kind="GENERAL", exception=ValueError("broken"))
     assert evaluate("[attempts, split.index, split.count, error, all.error]", context) == [2, 3, 5, "broken", ["a key"]]
     assert evaluate("passed", context, passed=True) is True
-    with pytest.raises(TemplateError, match="'passed' is undefined"):
+    with pytest.raises(TemplateError, match='there is no key "passed"'):
         evaluate("passed", context)
 
 
@@ -188,7 +188,7 @@ def test_an_error_names_expression_and_values(context: Context) -> None:
     assert caught.value.facts["value"] == '{"score": ["40", "7"], "topic": ["delivery"]}'
     with pytest.raises(TemplateError) as caught:
         evaluate("scores", context)
-    assert "'scores' is undefined" in str(caught.value)
+    assert 'there is no key "scores"' in str(caught.value)
     assert "is defined" in caught.value.hint
 
 

@@ -1,5 +1,6 @@
 """The document under edit: signals, file, recovery."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from workbench.designer.edits import change_agent, change_flow
 from workbench.designer.flow_document import FlowDocument
 
 pytestmark = pytest.mark.usefixtures("qapp")
+
+
+async def save(document: FlowDocument, path: Path) -> None:
+    await document.finish_save(document.begin_save(path))
 
 
 def test_a_new_document_is_not_modified() -> None:
@@ -42,11 +47,11 @@ def test_saving_writes_the_file_and_clears_the_mark(tmp_path: Path) -> None:
     paths: list[object] = []
     document.path_changed.connect(lambda: paths.append(document.path))
     file = tmp_path / "x.flow.json"
-    document.save(file)
+    asyncio.run(save(document, file))
     assert load_flow(file).spec == document.spec
     assert not document.is_modified
     assert paths == [file]
-    document.save(file)
+    asyncio.run(save(document, file))
     assert paths == [file]
 
 
@@ -54,7 +59,7 @@ def test_a_failed_save_changes_nothing(tmp_path: Path) -> None:
     document = FlowDocument(chain("A", "B"))
     document.replace(change_flow(document.spec, name="Renamed"))
     with pytest.raises(StorageError):
-        document.save(tmp_path / "no such folder" / "x.flow.json")
+        asyncio.run(save(document, tmp_path / "no such folder" / "x.flow.json"))
     assert document.is_modified
     assert document.path is None
 
@@ -70,7 +75,7 @@ def test_unsaved_changes_are_kept_and_never_touch_the_file(tmp_path: Path, qtbot
     assert kept.text == flow_text(document.spec)
     assert kept.path == str(file)
     assert file.read_bytes() == saved
-    document.save(file)
+    asyncio.run(save(document, file))
     qtbot.waitUntil(lambda: not recovery.found(), timeout=30_000)
 
 
@@ -97,7 +102,7 @@ def test_closing_keeps_at_once_what_is_unsaved(tmp_path: Path) -> None:
     recovery = RecoveryFiles(tmp_path / "recovery")
     document = FlowDocument(chain("A", "B"), name="new", recovery=recovery)
     document.replace(change_flow(document.spec, description="last words"))
-    document.close()
+    asyncio.run(document.close())
     assert "last words" in recovery.found()[0].text
 
 

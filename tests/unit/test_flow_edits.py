@@ -36,9 +36,7 @@ def test_moving_changes_one_line_of_the_file() -> None:
 
 def test_everything_follows_a_renamed_agent() -> None:
     spec = sample("draft-grade-improve")
-    spec = change_flow(
-        spec, editor=EditorSpec(positions=spec.editor.positions, breakpoints=("Writer",), disabled=("Writer",))
-    )
+    spec = change_flow(spec, editor=EditorSpec(positions=spec.editor.positions, breakpoints=("Writer",)))
     renamed = rename_agent(spec, "Writer", "Author")
     assert renamed.start == "Author"
     assert [one.name for one in renamed.agents] == ["Author", "Check"]
@@ -46,7 +44,6 @@ def test_everything_follows_a_renamed_agent() -> None:
     assert renamed.editor.positions["Author"] == spec.editor.positions["Writer"]
     assert "Writer" not in renamed.editor.positions
     assert renamed.editor.breakpoints == ("Author",)
-    assert renamed.editor.disabled == ("Author",)
     assert rename_agent(renamed, "Check", "Judge").agents[0].routes[0].to == "Judge"
 
 

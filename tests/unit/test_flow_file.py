@@ -30,6 +30,7 @@ from engine.flow.flow_spec import (
     RouteSpec,
     ShotSpec,
 )
+from engine.profile_store import ProfileStore
 
 SAMPLES = bundled.names("resources", "flows", suffix=".flow.json")
 HEAD = '{"format": "workbench.flow", "version": 1, "name": "A"'
@@ -205,13 +206,19 @@ def test_all_faults_of_the_shape_are_found_when_asked_for() -> None:
     with pytest.raises(FlowFileError) as caught:
         read_flow(SHAPELESS, name="x.flow.json")
     assert str(caught.value) == "x.flow.json, $.name: found nothing, expected a text. (and 13 more)"
-    assert "workbench validate" in caught.value.hint
+    assert len(caught.value.problems) == 14
+    fifth = str(caught.value.problems[4])
+    assert fifth == "x.flow.json:3:63:$.agents[0].state: error: Found 3, expected one of bypass, mute."
 
 
-def test_a_faulty_shape_does_not_hide_the_other_problems_and_makes_none_of_its_own() -> None:
+def test_a_faulty_shape_does_not_hide_the_other_problems_and_makes_none_of_its_own(tmp_path: Path) -> None:
     loaded = read_flow(SHAPELESS, name="x.flow.json", tolerant=True)
-    found = check_loaded(loaded, file="x.flow.json", categories=["M"], profiles=[])
-    assert found[: len(loaded.problems)] == list(loaded.problems)
+    found = check_loaded(loaded, file="x.flow.json", profiles=ProfileStore(tmp_path))
+    first = found[: len(loaded.problems)]
+    assert [(problem.path, problem.message) for problem in first] == [
+        (problem.path, problem.message) for problem in loaded.problems
+    ]
+    assert [(problem.line, problem.column) for problem in first[:4]] == [(1, 1), (1, 55), (1, 84), (3, 25)]
     rest = {problem.path: problem.message for problem in found[len(loaded.problems) :]}
     assert "Gone" in rest["$.agents[0].routes[0].to"]
     assert '"x"' in rest["$.agents[0].template"]
@@ -249,13 +256,41 @@ def test_a_million_agents_are_refused_and_five_thousand_open() -> None:
 
 def test_what_json_cannot_hold_is_not_written() -> None:
     for spec in (
-        FlowSpec(name="half \ud800"),
         FlowSpec(name="a", limits=LimitsSpec(max_cost=float("nan"))),
         FlowSpec(name="a", extra={"x": object()}),
         FlowSpec(name="a", editor=EditorSpec(positions={"a": (float("inf"), 0)})),
     ):
         with pytest.raises(FlowFileError):
             flow_text(spec)
+
+
+MANY = {
+    "numbers": '"agents": [{}]'.format(",".join(["1"] * 5_000_000)),
+    "faults": '"agents": [{}]'.format(",".join(["1"] * 290_000)),
+    "empty agents": '"agents": [{}]'.format(",".join(["{}"] * 140_000)),
+    "unknown fields": ",".join(f'"k{number}": 1' for number in range(140_000)),
+    "positions": '"editor": {{"positions": {{{}}}}}'.format(",".join(f'"a{number}": 1' for number in range(140_000))),
+}
+
+
+@pytest.mark.parametrize("members", MANY.values(), ids=MANY)
+@pytest.mark.parametrize("tolerant", [True, False])
+def test_a_file_of_nothing_but_faults_is_refused_or_read_in_time(members: str, tolerant: bool) -> None:
+    """A generous bound for busy machines; 2 s are promised."""
+    started = time.thread_time()
+    with contextlib.suppress(FlowFileError):
+        assert len(read_flow(f"{HEAD}, {members}}}", tolerant=tolerant).problems) <= 2000
+    assert time.thread_time() - started < 6
+
+
+def test_half_characters_do_not_keep_a_flow_from_being_saved_and_nothing_is_cut_at_nul(tmp_path: Path) -> None:
+    path = tmp_path / "odd.flow.json"
+    joined = "\ud83d" + "\ude00"
+    agent = AgentSpec(name="A", template=f"half \ud800, {joined}, nul \0 and on")
+    save_flow(FlowSpec(name="\udc00", agents=(agent,)), path)
+    loaded = load_flow(path).spec
+    assert loaded.name == "\ufffd"
+    assert loaded.agents[0].template == "half \ufffd, \U0001f600, nul \0 and on"
 
 
 # --- properties ---

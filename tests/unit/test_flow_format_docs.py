@@ -34,4 +34,4 @@ def test_it_names_every_field_and_type() -> None:
     }
     later = {"extra", "max_tool_call_rounds"}
     for word in sorted(fields - later) + list(AgentType):
-        assert re.search(rf"\b{re.escape(word)}\b", PAGE), word
+        assert re.search(rf"(?<!\w){re.escape(word)}\b", PAGE), word

@@ -56,7 +56,8 @@ def test_values(kind: str, given: object, expected: list[object]) -> None:
         ("json", "{", "JSON:1:2: "),
         ("file", "/no/such/file", "No such file"),
         ("file", 3, "expected the path of a text file"),
-        ("image", "a.png", "this version cannot take images yet"),
+        ("image", "a.png", "a.png"),
+        ("image", "https://", "expected a picture"),
     ],
 )
 def test_faults(kind: str, given: object, message: str) -> None:

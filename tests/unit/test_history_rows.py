@@ -56,7 +56,7 @@ def test_a_run_begins_with_its_inputs() -> None:
     rows.begin(begun(inputs={"topic": ["sea", 3]}, profiles={"A": "embedded-chat"}))
     assert rows.take() == [
         (INSERT_RUN, ("r", "Sample", 5.0, 7, "mark")),
-        (INSERT_INPUTS, ("r", "{}", '{"topic":["sea",3]}', '{"A":"embedded-chat"}')),
+        (INSERT_INPUTS, ("r", "{}", '{"topic":["sea",3]}', '{"A":"embedded-chat"}', "")),
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.flow.lenient_json import JsonFault, parse, repair
+from engine.lenient_json import JsonFault, parse, repair
 
 busy_machine = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

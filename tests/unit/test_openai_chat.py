@@ -10,9 +10,10 @@ import pytest
 
 from engine.clients.base import ChatRequest
 from engine.clients.openai_chat import OpenAIChatClient, chat_messages, endpoint
-from engine.conversation import Conversation, Role, ToolCall, Turn
+from engine.conversation import Conversation, Role, ToolCall, ToolChoice, ToolDefinition, ToolUse, Turn
 from engine.errors import ProfileError
 from engine.profile import ModelProfile, ProfileOptions
+from engine.truncation import TurnCounter
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "messages_openai.json").read_text(encoding="utf-8"))
 PROFILE = ModelProfile(
@@ -228,3 +229,55 @@ def test_secrets_are_not_in_the_repr() -> None:
     profile = replace(with_options(headers={"X-Secret": "canary-2"}), api_key="canary-1")
     wire = OpenAIChatClient().form(ChatRequest.create(profile, Conversation()), "m")
     assert "canary" not in repr(wire)
+
+
+WEATHER = ToolDefinition.of_texts("weather", "Tell the weather", {"city": "Where"})
+
+
+def tool_body(choice: ToolChoice, profile: ModelProfile = PROFILE) -> Mapping[str, Any]:
+    request = ChatRequest.create(profile, Conversation.create("", "hi"), tools=choice)
+    return OpenAIChatClient().form(request, "m").body
+
+
+@pytest.mark.parametrize("name", ["oai-request-tools-stream", "oai-request-interface-url"])
+def test_request_vector_with_tools(name: str) -> None:
+    vector = next(item for item in VECTORS if item["id"] == name)
+    given, expect = vector["given"], vector["expect"]["body"]
+    tools = [ToolDefinition(**tool) for tool in given["tools"]]
+    choice = ToolChoice.auto(tools)
+    if given["toolChoice"] != "auto":
+        choice = replace(ToolChoice.force(tools, given["toolChoice"]["name"]), parallel=given["parallel"])
+    sent = tool_body(choice)
+    members = ("tools", "tool_choice", "parallel_tool_calls")
+    assert {key: sent[key] for key in members if key in sent} == {key: expect[key] for key in members if key in expect}
+
+
+def test_tool_choices_on_the_wire() -> None:
+    assert tool_body(ToolChoice.none([WEATHER]))["tool_choice"] == "none"
+    assert tool_body(ToolChoice.required([WEATHER]))["tool_choice"] == "required"
+    assert ToolChoice.force([WEATHER], "weather").choosing(ToolUse.AUTO) == ToolChoice.auto([WEATHER])
+    bare = tool_body(ToolChoice.auto([ToolDefinition(name="clock", strict=True)]))["tools"]
+    function = {"name": "clock", "description": "", "parameters": {"type": "object", "properties": {}}, "strict": True}
+    assert bare == [{"type": "function", "function": function}]
+
+
+def test_parallel_calls_are_the_profile_s_unless_the_request_says() -> None:
+    alone = with_options(parallel_tool_calls=False)
+    assert tool_body(ToolChoice.auto([WEATHER]), alone)["parallel_tool_calls"] is False
+    assert "parallel_tool_calls" not in tool_body(replace(ToolChoice.auto([WEATHER]), parallel=True), alone)
+
+
+def test_no_tool_no_choice() -> None:
+    sent = tool_body(ToolChoice.auto([]))
+    assert {"tools", "tool_choice", "parallel_tool_calls"}.isdisjoint(sent)
+
+
+def test_faulty_definitions() -> None:
+    with pytest.raises(ValueError, match="needs a name"):
+        ToolDefinition(name=" ")
+    with pytest.raises(ValueError, match="is not among the tools"):
+        ToolChoice.force([WEATHER], "clock")
+
+
+def test_definitions_take_room_from_the_prompt() -> None:
+    assert TurnCounter(len, PROFILE).tools(ToolChoice.auto([WEATHER])) > 100

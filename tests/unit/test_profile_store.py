@@ -57,8 +57,13 @@ def test_every_bundled_profile_is_without_faults_but_for_keys_of_the_environment
         assert [problem.message for problem in entry.problems] == list(entry.missing)
     assert {entry.name for entry in found.profiles() if not entry.usable} == {
         "anthropic",
+        "azure",
         "deepseek",
+        "gemini",
+        "groq",
+        "mistral",
         "openai",
+        "openai-responses",
         "openrouter",
     }
     assert {"local-chatcompletion", "local-completion"} <= set(names)
@@ -261,6 +266,18 @@ def test_unknown_keys_are_warnings_with_the_closest_key(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "said"), [("wat", 'found "wat"'), ("", "found nothing"), ("gemma", ""), ("no", "")])
+def test_an_unknown_prompt_format_of_a_text_completion_is_told_before_its_first_request(
+    folder: Path, name: str, said: str
+) -> None:
+    lines = MINIMAL.replace("OAI_CHAT_COMPLETION", "OAI_TEXT_COMPLETION") + f"prompts={name}\n"
+    entry = check_file(write(folder, "p", lines), {})
+    assert entry.usable
+    told = [problem for problem in entry.problems if problem.path == "prompts"]
+    assert [problem.severity for problem in told] == ["warning"] * bool(said)
+    assert not told or f"prompts: {said}, expected one of alpaca; chatml; " in told[0].message
+
+
 def test_protected_parameters_are_dropped_with_a_warning(folder: Path) -> None:
     write(folder, "p", MINIMAL + 'extParams={"model": "x", "stream": false, "top_k": 4}\n')
     entry = store(folder).entry("p")
@@ -308,12 +325,78 @@ def test_the_users_file_replaces_the_bundled_one_as_a_whole(folder: Path) -> Non
 
 
 def test_reload_reads_again(folder: Path) -> None:
-    found = store(folder)
+    found = ProfileStore(folder, {}, secrets=no_secrets, clock=lambda: 0)
     assert "p" not in found.names()
     write(folder, "p", MINIMAL)
     assert "p" not in found.names()
     found.reload()
     assert found.get("p").temperature == 0.5
+
+
+def test_changes_on_the_disk_are_seen_within_a_second(folder: Path) -> None:
+    now = [0.0]
+    found = ProfileStore(folder, {}, secrets=no_secrets, clock=lambda: now[0])
+    view = found.with_map({"M": "ollama"})
+    assert "p" not in found.names()
+    write(folder, "p", MINIMAL)
+    assert "p" not in found.names()
+    now[0] += 1
+    assert (found.get("p").temperature, view.get("p").temperature) == (0.5, 0.5)
+    write(folder, "p", MINIMAL.replace("0.5", "0.75"))
+    now[0] += 1
+    assert found.get("p").temperature == 0.75
+    write(folder, "p", "temperature=x")
+    now[0] += 1
+    with pytest.raises(ProfileInvalid):
+        found.get("p")
+    (folder / "p.properties").unlink()
+    now[0] += 1
+    with pytest.raises(ProfileNotFound):
+        found.get("p")
+
+
+def test_a_profile_made_in_the_program_answers_to_its_name_and_to_categories(folder: Path) -> None:
+    write(folder, "categories", "profile.model.m=mine\n")
+    found = store(folder)
+    mine = ModelProfile(name="mine", category="M", provider=Provider.SCRIPTED)
+    found.add(mine)
+    assert found.resolve("mine") is mine
+    assert found.resolve(Category.MEDIUM) is mine
+    assert "mine" in found.names()
+    assert found.entry("mine").usable
+    with pytest.raises(ProfileInvalid, match="a name and a category"):
+        found.add(ModelProfile(name="other", category="", provider=Provider.SCRIPTED))
+
+
+def test_a_category_is_mapped_in_the_users_file_and_the_rest_of_it_stays(folder: Path) -> None:
+    path = write(folder, "categories", "# mine\r\nprofile.model.m = ollama\r\nreviewer=lm-studio")
+    found = store(folder)
+    found.map_category("M", "openai")
+    found.map_category("S", "lm-studio")
+    assert path.read_bytes() == (
+        b"# mine\r\nprofile.model.m=openai\r\nreviewer=lm-studio\r\nprofile.model.s=lm-studio\r\n"
+    )
+    assert {label: found.categories()[label] for label in ("S", "M", "L", "reviewer")} == {
+        "S": "lm-studio",
+        "M": "openai",
+        "L": "embedded-chat",
+        "reviewer": "lm-studio",
+    }
+    found.map_category("M", None)
+    assert found.categories()["M"] == "embedded-chat"
+    with pytest.raises(ProfileNotFound, match="Did you mean openai"):
+        found.map_category("M", "opena")
+    for label in ("", " M", "tokenizer.strategy"):
+        with pytest.raises(ProfileInvalid, match="is not a category"):
+            found.map_category(label, "openai")
+    with pytest.raises(ProfileInvalid, match="no folder"):
+        store().map_category("M", "openai")
+
+
+def test_mapping_a_category_makes_the_folder(tmp_path: Path) -> None:
+    found = store(tmp_path / "new" / "profiles")
+    found.map_category("reviewer", "openai")
+    assert found.categories()["reviewer"] == "openai"
 
 
 def test_unknown_names_get_a_suggestion(folder: Path) -> None:

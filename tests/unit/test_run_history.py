@@ -21,8 +21,9 @@ from engine import run_history
 from engine.errors import StorageError
 from engine.events import AgentFinished, AnyEvent, ChunkReceived, CompletionFinished, RunFinished
 from engine.history_rows import merge_chunks
+from engine.history_schema import HISTORY
 from engine.run_history import CostTotal, RunHistory
-from engine.sqlite_schema import HISTORY, open_for_writing
+from engine.sqlite_schema import open_for_writing
 from engine.statistics import CostProvenance
 from tests.helpers.history_events import CALL_COST, call_statistics, run_events, step_events
 
@@ -187,6 +188,18 @@ async def test_the_end_of_a_run_is_committed_to_the_disk(history: RunHistory, mo
     assert statements.count("PRAGMA synchronous = FULL") == 1
 
 
+async def test_answers_of_the_cache_are_no_tokens_of_a_crashed_run(history: RunHistory, path: Path) -> None:
+    await begin(history)
+    for event in step_events("run 1", 1, datetime.now(UTC).timestamp()):
+        history.record(event)
+    await history.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE runs SET process_mark = 'an earlier process'")
+        connection.execute("UPDATE requests SET requests = 0, cost = '0', provenance = 'free'")
+    (row,) = await history.runs()
+    assert (row.status, row.requests, row.in_tokens, row.out_tokens) == ("crashed", 0, 0, 0)
+
+
 async def test_another_process_that_died_leaves_crashed_runs(history: RunHistory, path: Path) -> None:
     await begin(history)
     for event in step_events("run 1", 1, datetime.now(UTC).timestamp() + 10):
@@ -208,7 +221,9 @@ async def test_events_of_a_later_version_are_left_out_and_counted(history: RunHi
     events = await record(history, steps=1)
     await history.flush()
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("""INSERT INTO events VALUES ('run 1', 1000, '{"type": "dreamt", "time": 1}')""")
+        connection.execute(
+            """INSERT INTO events (run_id, seq, event) VALUES ('run 1', 1000, '{"type": "dreamt", "time": 1}')"""
+        )
     recorded = await history.run("run 1")
     assert recorded.unreadable == 1
     assert recorded.events == merge_chunks(events)
@@ -217,7 +232,7 @@ async def test_events_of_a_later_version_are_left_out_and_counted(history: RunHi
 async def test_close_saves_and_a_new_history_goes_on(history: RunHistory, path: Path) -> None:
     await record(history)
     assert await history.close()
-    assert [file.name for file in path.parent.iterdir()] == ["history.sqlite"]  # the log is folded in
+    assert not path.with_name("history.sqlite-wal").exists()  # the log is folded in
     assert not any(thread.name == "run history" for thread in threading.enumerate())
     await record(history, "run 2")
     assert len(await history.runs()) == 2
@@ -465,20 +480,41 @@ async def test_two_hundred_truncated_logs_hold_prefixes(history: RunHistory, pat
     await truncate_and_open(history, path, tmp_path / "cuts", 200)
 
 
-async def test_a_truncated_database_is_an_error_and_the_run_goes_on(history: RunHistory, path: Path) -> None:
+async def test_a_truncated_database_is_set_aside_and_the_run_goes_on(history: RunHistory, path: Path) -> None:
     await record(history, steps=50)
     await history.close()
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     told: list[StorageError] = []
     history.on_error(told.append)
-    assert not await begin(history, "run 2")
-    for event in run_events("run 2"):
+    assert await begin(history, "run 2")
+    whole = list(run_events("run 2"))
+    for event in whole:
         history.record(event)
-    assert not await history.flush()
-    await asyncio.sleep(0)
-    assert [str(error) for error in told] == [
-        "The database history.sqlite cannot be used: database disk image is malformed."
-    ]
+    assert await history.flush()
+    assert (await history.run("run 2")).events == merge_chunks(whole)
+    (error,) = told
+    (aside,) = path.parent.glob("history damaged *.sqlite")
+    assert (error.facts["moved to"], "runs salvage" in error.hint) == (str(aside), True)
+
+
+async def test_a_database_damaged_while_it_is_open_is_set_aside_with_the_runs_under_way_kept(
+    history: RunHistory, path: Path
+) -> None:
+    assert await begin(history)
+    events = list(run_events("run 1"))
+    for event in events[:5]:
+        history.record(event)
+    assert await history.flush()
+    for file in (path, path.with_name(path.name + "-wal")):
+        with file.open("r+b") as data:
+            data.write(b"\xff" * file.stat().st_size)
+    assert await history.runs() == []
+    for event in events[5:]:
+        history.record(event)
+    assert await history.flush()
+    (row,) = await history.runs()
+    assert (row.id, row.status) == ("run 1", "finished")
+    assert list(path.parent.glob("history damaged *.sqlite"))
 
 
 async def test_odd_events_are_reported_and_the_rest_is_recorded(history: RunHistory) -> None:

@@ -14,19 +14,22 @@ from engine.events import (
     CacheHit,
     ErrorInfo,
     Graded,
+    GradeOutcome,
     HandlerFailed,
     Merged,
     Retrying,
     RunFinished,
     RunResult,
+    RunStarted,
     Statistics,
     Warned,
 )
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
+from workbench.run_panel.messages import branch_message
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_rows import Row
-from workbench.run_panel.run_state import State, StreamedText, total_statistics
+from workbench.run_panel.run_state import State, StreamedText, Totals, grade_outcome
 from workbench.run_panel.statistics_line import step_figures
 from workbench.run_panel.trace_entries import live_trace
 
@@ -223,7 +226,8 @@ def test_retries_cache_grades_and_warnings() -> None:
     assert branch.attempt is not None
     assert len(branch.attempt.retries) == 1
     assert branch.attempt.cached
-    assert branch.graded is False
+    assert branch.grade is not None
+    assert grade_outcome(branch.grade) is GradeOutcome.FAILED
     assert model.warnings == ["disk is full"]
 
 
@@ -233,10 +237,10 @@ def test_totals_and_their_provenance() -> None:
         statistics(50, 5, cost="0.25", provenance=CostProvenance.ESTIMATED, estimated=True),
         Statistics(cached_prompts=1, in_tokens=999, provenance=CostProvenance.UNKNOWN),
     ]
-    total = total_statistics(parts)
+    total = Totals.of(parts).statistics()
     assert (total.requests, total.cached_prompts, total.in_tokens, total.out_tokens) == (2, 1, 150, 15)
     assert (total.cost, total.provenance, total.estimated) == (Decimal("0.75"), CostProvenance.ESTIMATED, True)
-    assert total_statistics([]).provenance is CostProvenance.FREE
+    assert Totals.of([]).statistics().provenance is CostProvenance.FREE
 
 
 def test_an_agent_takes_the_wall_time_of_its_executions() -> None:
@@ -333,3 +337,73 @@ def test_streamed_text_loses_nothing(pieces: list[str], data: st.DataObject) -> 
             read += text.text[len(read) :]
     assert text.length == len("".join(pieces))
     assert read + text.text[len(read) :] == "".join(pieces)
+
+
+# -- runs that go on ---------------------------------------------------------------------------------------------------
+
+
+def resumed_run() -> list[AnyEvent]:
+    """Writer was finished an hour before; Reader, which asked once then, is asked again now."""
+    script, now = Script(), START + 3600.0
+    before = Statistics(requests=1, in_tokens=12, out_tokens=20, cost=Decimal("0.001"))
+    began = RunStarted(time=now, run_id=RUN, flow="f", origin="resume", parent="old", kept=8, before=before)
+    kept = [event for event in simple_run(script) if not isinstance(event, RunStarted)]
+    new = [
+        script.begin("Reader", 3600.5),
+        *script.ask(3600.6),
+        script.answer(3601.5, "Fine."),
+        script.leave(3602.0, None),
+    ]
+    own = Statistics(requests=1, in_tokens=100, out_tokens=20, effective_seconds=2.0)
+    end = RunFinished(time=now + 2.0, run_id=RUN, status="finished", statistics=own, before=before)
+    return [began, *kept, *new, end]
+
+
+def test_what_is_kept_is_shown_and_not_counted() -> None:
+    model = folded(resumed_run())
+    writer, reader = model.steps[1], model.steps[2]
+    assert (writer.state, writer.kept, reader.state, reader.kept) == (State.ANSWERED, True, State.ANSWERED, False)
+    assert (writer.totals.requests, writer.spent.requests, reader.spent.requests) == (1, 0, 1)
+    assert (model.origin, model.origin_run, model.edited) == ("resume", "old", False)
+    assert model.before is not None
+    assert (model.before.requests, model.statistics().requests) == (1, 1)
+    assert list(model.agent_statistics()) == ["Reader"]
+
+
+def test_the_time_between_two_runs_is_nobodys_work() -> None:
+    model = folded(resumed_run())
+    writer = model.steps[1]
+    assert writer.seconds(model.now()) == pytest.approx(2.2)
+    assert writer.ended == pytest.approx(START + 3600.0)  # right before the new run
+    assert model.begun == pytest.approx(START + 3600.0 - 2.2)
+    attempt = writer.branches[""].attempts[0]
+    assert [span.end for span in attempt.spans][-1] == pytest.approx(START + 3600.0 - 0.1)
+
+
+def test_a_branch_under_way_when_the_first_run_broke_goes_on() -> None:
+    script = Script()
+    events = list(fan_out(script, ["one", "two"]))[1:]
+    began = RunStarted(time=START + 100.0, run_id=RUN, flow="f", origin="resume", parent="old", kept=len(events))
+    again = [*script.ask(100.2, "1/2", attempt=2), script.answer(101.0, "done", "1/2", attempt=2)]
+    model = folded([began, *events, *again])
+    step = model.steps[1]
+    first, second = step.branches.values()
+    assert (step.kept, first.kept, second.kept) == (False, False, True)
+    assert step.seconds(START + 101.0) == pytest.approx(0.3 + 1.0)
+
+
+def test_a_frozen_answer_is_told_with_what_has_changed() -> None:
+    script = Script()
+    events = list(simple_run(script))
+    free = Statistics(requests=0, cached_prompts=1)
+    events[-2] = script.answer(2.1, "Hello", statistics=free)
+    events.insert(-2, CacheHit(**script.place(2.0), frozen_from="old", stale=("prompt", "profile")))
+    model = folded(events)
+    branch = model.steps[1].branches[""]
+    assert (branch.state, branch.warned, model.steps[1].state) == (State.FROZEN, True, State.FROZEN)
+    assert branch.attempt is not None
+    message = branch_message(branch, START)
+    assert message is not None
+    assert (message.kind, message.frozen) == ("warn", "Writer")
+    assert message.title == "Writer is frozen, and its answer is stale: prompt and profile changed since."
+    assert "❄" in [entry.text for entry in live_trace(model)]

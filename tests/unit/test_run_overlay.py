@@ -17,6 +17,7 @@ from engine.events import (
     Paused,
     Retrying,
     RunFinished,
+    RunStarted,
     Warned,
 )
 from engine.statistics import CostProvenance
@@ -24,7 +25,7 @@ from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, st
 from tests.helpers.sample_flows import chain
 from workbench.designer.card_content import card_content
 from workbench.designer.card_footer import card_footer
-from workbench.designer.run_overlay import CardState, RunOverlay
+from workbench.designer.run_overlay import CardState, FrozenMark, RunOverlay
 
 
 class Clock:
@@ -270,3 +271,41 @@ def test_footers_say_the_state_in_words(qapp: object) -> None:
     assert footer.label == "1/3"
     assert footer.progress == pytest.approx(1 / 3)
     assert footer.figures == ("2.0 s", "~22 t", "~$0.0004")
+
+
+def test_a_frozen_agent_is_marked_and_says_what_has_changed(qapp: object) -> None:
+    script = Script()
+    events = list(simple_run(script))
+    events.insert(3, CacheHit(**script.place(0.2), frozen_from="old"))
+    overlay = played(*events)
+    assert overlay.agent("Writer").state is CardState.FROZEN
+    events[3] = CacheHit(**script.place(0.2), frozen_from="old", stale=("inputs",))
+    writer = played(*events).agent("Writer")
+    assert (writer.state, writer.stale) == (CardState.STALE, ("inputs",))
+    spec = chain(1)
+    footer = card_footer(card_content(spec, spec.agents[0]), writer, 0.0)
+    assert footer is not None
+    assert (footer.icon, footer.label, footer.figures) == ("stale", "stale: inputs changed", ("$0",))
+
+
+def test_marks_of_frozen_agents_are_not_of_one_run() -> None:
+    overlay = played(*simple_run(Script()))
+    overlay.take_changes()
+    overlay.freeze({"Writer": FrozenMark(START)})
+    assert overlay.take_changes()[0] == {"Writer"}
+    overlay.freeze({"Writer": FrozenMark(START)})
+    assert overlay.take_changes()[0] == set()
+    overlay.clear()
+    assert overlay.frozen == {"Writer": FrozenMark(START)}
+    overlay.take_changes()
+    overlay.freeze({})
+    assert overlay.take_changes()[0] == {"Writer"}
+
+
+def test_the_time_between_two_runs_is_nobodys_work() -> None:
+    script = Script()
+    began = RunStarted(time=START + 100.0, run_id=RUN, flow="f", origin="resume", parent="old", kept=3)
+    kept = [script.begin("Writer", 0.0), *script.ask(0.5)]
+    overlay = played(began, *kept, *script.ask(100.5, attempt=2))
+    writer = overlay.agent("Writer")
+    assert overlay.elapsed(writer) == pytest.approx(0.5)

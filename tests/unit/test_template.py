@@ -1,11 +1,16 @@
+import inspect
+import json
 import logging
+import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.flow.agent import Agent, AgentType
 from engine.flow.context import Context, text_of
-from engine.flow.template import Slot, expand, fill, literal, narrowed, split_count, split_keys
+from engine.flow.template import Slot, expand, fill, is_long, literal, narrowed, split_count, split_keys
 
 busy_machine = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -74,3 +79,37 @@ def test_each_branch_gets_its_element(items: list[object], before: str, after: s
     assert count == len(items)
     texts = [fill(parts, narrowed(context, keys, index, count)) for index in range(count)]
     assert texts == [f"{before}{text_of(item)}{after}" for item in items]
+
+
+def test_long_texts_are_written_as_json_in_pieces_that_fit_together() -> None:
+    text = 'ä"\\\n\U0001f600' * 700_000
+    assert json.loads("".join(map(str, expand("{{{x}}}", Context({"x": [text, 1, None]}))))) == [text, 1, None]
+
+
+def test_what_is_long() -> None:
+    big = Context({"x": ["a" * 600_000] * 2})
+    assert is_long("{{x}}", big)
+    assert not is_long("x", big)
+    assert not is_long("{{x}}", Context({"x": ["a"] * 100_000, "y": []}))
+    assert is_long("{{x}}", Context({"x": ["a" * 20] * 100_000}))
+
+
+async def test_large_values_are_expanded_off_the_loop() -> None:
+    threads: set[int] = set()
+
+    class Values(list[object]):
+        def __iter__(self) -> Iterator[object]:
+            threads.add(threading.get_ident())
+            return super().__iter__()
+
+    agent = Agent("A", AgentType.COMPLETION, template="{{x}}", system_prompt="{{{x}}}")
+    context = Context()
+    context["x"] = Values(["x" * 2_000_000])
+    prompt = agent.prompt(context)
+    assert inspect.isawaitable(prompt)
+    threads.clear()
+    system, text = await prompt
+    assert literal(text) == "x" * 2_000_000
+    assert literal(system) == f'["{"x" * 2_000_000}"]'
+    assert threads
+    assert threading.get_ident() not in threads

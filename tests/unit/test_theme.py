@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QFont
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.bundled import names
@@ -190,3 +190,20 @@ def test_reduced_motion_tells(look: Theme, qtbot: QtBot) -> None:
 def test_the_documented_tokens_are_those_of_the_theme() -> None:
     # After a change: python -m tests.helpers.token_table
     assert token_table.table() in token_table.DOCUMENT.read_text("utf-8")
+
+
+def test_the_window_icon_has_a_tile_for_every_usual_size(look: Theme) -> None:
+    icon = look.window_icon()
+    for size in (16, 32, 128):
+        picture = icon.pixmap(size, size).toImage()
+        assert picture.size().width() == size
+        colors = {picture.pixelColor(x, size // 2).name() for x in range(size)}
+        assert "#3a66da" in colors
+        assert len(colors) > 2  # the drawing on the tile
+
+
+def test_buttons_of_dialogs_have_no_icons_of_the_style(look: Theme, qapp: QApplication) -> None:
+    look.choose(LIGHT)
+    box = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel | QDialogButtonBox.StandardButton.Save)
+    assert [button.icon().isNull() for button in box.buttons()] == [True, True]
+    box.deleteLater()

@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import bundled, tokenizers
+from engine import bundled, fallback_tokenizer, profile_keys, tokenizers
 from engine.errors import ConnectFailed, ProfileInvalid, StorageError
+from engine.fallback_tokenizer import (
+    count_slices,
+    fallback_count,
+    fallback_decode,
+    fallback_encode,
+    fallback_pieces,
+)
 from engine.profile import ModelProfile, ProfileOptions, Provider
+from engine.profile_builder import inline_profile
 from engine.profile_keys import ENCODINGS
 from engine.tokenizers import (
     FallbackTokenizer,
@@ -19,11 +27,8 @@ from engine.tokenizers import (
     TokenCount,
     Tokenizers,
     VocabularyTokenizer,
-    fallback_count,
-    fallback_decode,
-    fallback_encode,
-    fallback_pieces,
     load_encoding,
+    register_tokenizer,
 )
 
 
@@ -150,10 +155,71 @@ async def test_a_vocabulary_is_built_once_for_all_who_wait(monkeypatch: pytest.M
     assert built == ["r50k_base"]
 
 
-async def test_a_long_text_counts_the_same_in_a_thread() -> None:
-    text = "The quick brown fox. " * 5000
+@pytest.mark.parametrize("text", ["The quick brown fox. " * 5000, "half \ud83d a pair", "<|endoftext|> 你好", ""])
+async def test_counts_are_those_of_the_encoding(text: str) -> None:
     expected = len(load_encoding("cl100k_base").encode_ordinary(text))
     assert await Tokenizers().count(profile(encoding="cl100k_base"), text) == TokenCount(tokens=expected)
+
+
+@pytest.mark.parametrize("text", ["The quick brown fox. " * 5000, "天气不错。\n" * 5000])
+async def test_a_long_estimate_is_the_same_in_a_thread(text: str) -> None:
+    expected = len(list(fallback_pieces(text)))
+    assert await Tokenizers().count(profile(), text) == TokenCount(tokens=expected, approximate=True)
+
+
+@pytest.mark.parametrize(
+    ("of", "text", "tokens"),
+    [
+        (profile(), "天气不错", 4),  # the estimate is 2
+        (profile(), "word " * 8, 16),  # the estimate is more than 40 / 4
+        (profile(), "........", 8),
+        (profile("fallback", scale=2.0), "天气不错", 4),
+        (profile(encoding="cl100k_base"), "Hello world", 2),
+    ],
+)
+async def test_budgets_count_rather_too_many(of: ModelProfile, text: str, tokens: int) -> None:
+    counter = Tokenizers()
+    await counter.load(of)
+    assert counter.at_least(of, text) == tokens
+
+
+class Letters:
+    """A tokenizer of one's own: one token a letter."""
+
+    name = "letters"
+
+    async def encode(self, text: str) -> list[int]:
+        if not text.isalpha():
+            raise RuntimeError("letters only")
+        return [ord(letter) for letter in text]
+
+    async def decode(self, tokens: Sequence[int]) -> str:
+        return "".join(map(chr, tokens))
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizers, "_registered", {})
+    monkeypatch.setattr(profile_keys, "_tokenizers", dict(profile_keys._tokenizers))
+    register_tokenizer("letters", lambda of: Letters())
+
+
+async def test_a_tokenizer_of_ones_own(letters: None) -> None:
+    values = {"modelProvider": "OAI_CHAT_COMPLETION", "url": "http://h", "maxTokens": 1, "temperature": 0, "topP": 1}
+    own = inline_profile("p", {**values, "tokenizer": "Letters"})
+    counter = Tokenizers()
+    assert own.tokenizer == "letters"
+    assert await counter.count(own, "abc") == TokenCount(tokens=3)
+    assert await counter.find(own).decode([72, 105]) == "Hi"
+    assert counter.count_now(own, "abcde") == TokenCount(tokens=2, approximate=True)
+    for taken in ("LETTERS", "jTokkit", "tiktoken", " "):
+        with pytest.raises(ValueError, match="cannot be called"):
+            register_tokenizer(taken, lambda of: Letters())
+
+
+async def test_one_that_raises_leads_to_an_estimate(letters: None, caplog: pytest.LogCaptureFixture) -> None:
+    assert await Tokenizers().count(profile("letters"), "a b") == TokenCount(tokens=3, approximate=True)
+    assert "The tokenizer letters failed: RuntimeError: letters only" in caplog.text
 
 
 # --- The fallback -----------------------------------------------------------------------------------------------------
@@ -203,6 +269,16 @@ def test_fallback_as_described_reversible_and_counted(text: str) -> None:
     assert fallback_count(text) == len(tokens) == len(pieces)
 
 
+@given(st.lists(TEXT, max_size=12), st.integers(1, 30))
+def test_slices_are_counted_as_the_whole(parts: list[str], size: int) -> None:
+    text = "".join(parts)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(fallback_tokenizer, "_SLICE", size)
+        slices = list(count_slices(text))
+    assert "".join(slices) == text
+    assert sum(map(fallback_count, slices)) == fallback_count(text)
+
+
 async def test_fallback_tokenizer_object() -> None:
     tokenizer = FallbackTokenizer()
     assert tokenizer.name == "fallback"
@@ -213,3 +289,10 @@ async def test_fallback_tokenizer_object() -> None:
 def test_foreign_ids_are_refused(token: int) -> None:
     with pytest.raises(ValueError, match="no token"):
         fallback_decode([token])
+
+
+def test_what_no_model_takes_is_estimated_by_its_beginning() -> None:
+    counter = Tokenizers()
+    text = "word " * 2_000_000
+    million = counter.count_now(profile(), text[:1_000_000])
+    assert counter.count_now(profile(), text) == TokenCount(tokens=million.tokens * 10, approximate=True)

@@ -1,12 +1,10 @@
 """The command line as a person or a script uses it: what it prints where, and how it ends."""
 
 import json
-import logging
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 from engine.cli import main
 from tests.helpers.fake_server import Answer, FakeServer, chat, delta, failure
+from tests.helpers.tested_profile import write_tested
 
 AGENT = {"name": "Greet", "type": "COMPLETION", "template": "Say hello to {{name}}.", "model": {"profile": "tested"}}
 FLOW = {
@@ -28,34 +27,6 @@ HELLO = chat("Hello, ", "Ada.")
 NOWHERE = "http://127.0.0.1:9"
 
 
-@pytest.fixture(autouse=True)
-def quiet_engine() -> Iterator[None]:
-    yield
-    logging.getLogger("engine").handlers = []
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
-
-
-def profile(home: Path, url: str, **more: str) -> None:
-    keys = {
-        "modelProvider": "OAI_CHAT_COMPLETION",
-        "modelName": "m",
-        "url": url,
-        "maxTokens": "50",
-        "temperature": "0",
-        "topP": "1",
-        "maxRetries": "0",
-        "cost1MInTokens": "1000",
-        "cost1MOutTokens": "0",
-    } | more
-    (home / "profiles").mkdir(parents=True, exist_ok=True)
-    text = "".join(f"{key}={value}\n" for key, value in keys.items())
-    (home / "profiles" / "tested.properties").write_text(text)
-
-
 def flow_file(folder: Path, **changes: Any) -> str:
     path = folder / "greet.flow.json"
     path.write_text(json.dumps(FLOW | changes))
@@ -66,12 +37,12 @@ def test_a_run_prints_its_outputs_and_tells_of_itself_on_stderr(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeServer(HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         assert main(["run", flow_file(tmp_path), "-i", "name=Bob"]) == 0
     shown = capsys.readouterr()
     assert shown.out == "Hello, Ada.\n"
     assert "trace       tested, Greet\n" in shown.err
-    assert "1 requests, 7 tokens in" in shown.err
+    assert "1 request, 7 tokens in" in shown.err
     assert server.requests[0].json()["messages"] == [{"role": "user", "content": "Say hello to Bob."}]
 
 
@@ -80,7 +51,7 @@ def test_words_are_shown_as_they_arrive_or_whole(
     streamed: bool, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeServer(HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         assert main(["run", flow_file(tmp_path, agents=[AGENT | {"stream": streamed}]), "--stream", "--quiet"]) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("▸ Greet\nHello, Ada.\n")
@@ -89,7 +60,7 @@ def test_words_are_shown_as_they_arrive_or_whole(
 
 def test_the_json_document(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with FakeServer(HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         assert main(["run", flow_file(tmp_path, oops=1), "--json", "--quiet"]) == 0
     shown = capsys.readouterr()
     document = json.loads(shown.out)
@@ -110,7 +81,7 @@ def test_warnings_of_a_request_are_in_the_document(
 ) -> None:
     refusal = failure(400, "Unsupported parameter: stream_options", param="stream_options")
     with FakeServer(refusal, HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         assert main(["run", flow_file(tmp_path), "--json", "--quiet"]) == 0
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
     assert "stream_options" in warning
@@ -120,7 +91,7 @@ def test_every_event_has_the_fields_a_reader_counts_on(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeServer(HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         assert main(["run", flow_file(tmp_path), "--events"]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [list(event)[:5] for event in events] == [["type", "time", "run_id", "agent", "branch"]] * len(events)
@@ -132,7 +103,7 @@ def test_every_event_has_the_fields_a_reader_counts_on(
 def test_nobody_to_ask_has_a_status_of_its_own(
     options: list[str], home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    profile(home, NOWHERE)
+    write_tested(home, NOWHERE)
     assert main(["run", flow_file(tmp_path), *options]) == 3
     shown = capsys.readouterr()
     assert shown.err.count("No server answers at 127.0.0.1:9.") == 1
@@ -146,9 +117,112 @@ def test_nobody_to_ask_has_a_status_of_its_own(
 
 def test_a_server_that_refuses_is_a_failed_run(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with FakeServer(failure(401, "bad key")) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         assert main(["run", flow_file(tmp_path), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["status"] == "failed"
+        assert json.loads(capsys.readouterr().out)["status"] == "failed"
+        assert main(["run", flow_file(tmp_path)]) == 1
+    assert "refused the key (401): bad key. " in capsys.readouterr().err
+
+
+def test_a_flow_that_cannot_run_is_refused_with_the_place_of_its_fault(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tested(home, NOWHERE)
+    file = flow_file(tmp_path, agents=[AGENT | {"routes": [{"to": "Nobody"}]}])
+    dataset = tmp_path / "names.csv"
+    dataset.write_text("name\nAda\n")
+    for command in (["run", file], ["batch", file, "--dataset", str(dataset)]):
+        assert main(command) == 2
+        shown = capsys.readouterr().err
+        assert '"Greet" leads to "Nobody", which is not an agent.' in shown
+        assert shown.startswith(f"{file}:1:")
+        assert ":$.agents[0].routes[0].to: error:" in shown
+        assert shown.count("Nobody") == 1, "a single fault is told once"
+
+
+def test_every_fault_of_a_flow_is_listed_by_whatever_reads_it(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tested(home, NOWHERE)
+    agents = [AGENT | {"routes": [{"to": "Nobody"}], "timeout": "soon"}]
+    file = flow_file(tmp_path, agents=agents, outputs=7, limits={"max_steps": "many"})
+    dataset = tmp_path / "names.csv"
+    dataset.write_text("name\nAda\n")
+    shape = ("$.outputs", "$.limits.max_steps", "$.agents[0].timeout")
+    for command, more in (
+        (["run", file], ("$.agents[0].routes[0].to",)),
+        (["batch", file, "--dataset", str(dataset)], ("$.agents[0].routes[0].to",)),
+        (["trust", file, "--show"], ()),
+        (["export", file, "--to", "mermaid"], ()),
+    ):
+        assert main(command) == 2
+        shown = capsys.readouterr().err
+        assert [path for path in (*shape, *more) if f":{path}: error:" not in shown] == [], command
+        assert shown.startswith(f"error: {len(shape) + len(more)} errors:\n"), command
+
+
+def test_faults_are_listed_from_the_top_of_the_file_to_its_bottom(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tested(home, NOWHERE)
+    path = tmp_path / "greet.flow.json"
+    agents = [AGENT | {"routes": [{"to": "Nobody"}], "timeout": "soon"}]
+    path.write_text(json.dumps(FLOW | {"limits": {"max_steps": "many"}, "start": "No", "agents": agents}, indent=1))
+    assert main(["validate", str(path)]) == 2
+    listed = capsys.readouterr().out.splitlines()
+    places = [int(line.removeprefix(f"{path}:").partition(":")[0]) for line in listed]
+    assert len(places) == 4
+    assert places == sorted(places)
+    assert main(["run", str(path)]) == 2
+    assert capsys.readouterr().err.splitlines() == ["error: 4 errors:", *(f"  {line}" for line in listed)]
+
+
+def test_a_fault_of_a_sample_names_the_sample(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_tested(home, NOWHERE, maxTokens="none")
+    assert main(["run", "thinking", "--profile", "tested"]) == 2
+    assert capsys.readouterr().err.startswith("thinking:")
+
+
+def test_a_branch_that_fails_inside_of_a_node_is_told_once(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow_file(tmp_path)
+    node = {"name": "Node", "flow": "greet.flow.json", "with": {"name": "[[names]]"}}
+    names = {"key": "names", "type": "list", "default": ["Ada", "Bob"]}
+    outer = tmp_path / "outer.flow.json"
+    outer.write_text(json.dumps(FLOW | {"inputs": [names], "agents": [node]}))
+    with FakeServer(failure(401, "bad key")) as server:
+        write_tested(home, server.url)
+        assert main(["run", str(outer)]) == 1
+        assert [line for line in capsys.readouterr().err.splitlines() if "bad key" in line and "Node 1" in line] == []
+        assert main(["run", str(outer), "--json"]) == 1
+        told = [line.partition(":")[0] for line in capsys.readouterr().err.splitlines() if "bad key" in line]
+    assert sorted(told) == ["Node/Greet 1/2", "Node/Greet 2/2"]
+
+
+def test_every_fault_of_a_profile_a_flow_needs_is_listed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tested(home, NOWHERE, maxTokens="many", temperature="9", topP="-1")
+    assert main(["run", flow_file(tmp_path)]) == 2
+    shown = capsys.readouterr().err
+    assert ":$.agents[0].model: error: " in shown
+    for key in ("maxTokens", "temperature", "topP"):
+        assert [line for line in shown.splitlines() if "/tested.properties:" in line and f" error: {key}: " in line], (
+            key
+        )
+
+
+def test_a_run_tells_what_is_odd_about_its_flow(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeServer(HELLO) as server:
+        write_tested(home, server.url)
+        file = flow_file(tmp_path, agents=[AGENT | {"template": "Hello {{name}}{{nmae}}"}])
+        assert main(["run", file, "--json"]) == 0
+    shown = capsys.readouterr()
+    (warning,) = json.loads(shown.out)["warnings"]
+    assert warning.startswith(f"{file}:1:")
+    assert '"nmae"' in warning
+    assert warning in shown.err
 
 
 def test_a_limit_ends_a_run_with_the_status_budget(
@@ -156,9 +230,9 @@ def test_a_limit_ends_a_run_with_the_status_budget(
 ) -> None:
     again = AGENT | {"routes": [{"when": "name == 'nobody'", "to": None}, {"to": "Greet"}]}
     with FakeServer(HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         path = flow_file(tmp_path, agents=[again], limits={"max_cost": 0.01})
-        assert main(["run", path, "--json", "--quiet"]) == 1
+        assert main(["run", path, "--json", "--quiet", "--no-cache"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["status"], document["statistics"]["requests"]) == ("budget", 2)
 
@@ -208,7 +282,7 @@ def test_text_from_outside_does_not_act_on_the_terminal(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FakeServer(chat("red \x1b[31m alert\x07"), failure(400, "\x1b]0;title\x07")) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         path = flow_file(tmp_path)
         main(["run", path, "--stream"])
         main(["run", path])
@@ -226,7 +300,7 @@ def test_tokens_of_a_vocabulary_need_no_profile(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_profile_tells_its_categories_and_never_its_key(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    profile(home, NOWHERE, apiKey="very-secret")
+    write_tested(home, NOWHERE, apiKey="very-secret")
     (home / "profiles" / "categories.properties").write_text("profile.model.l=tested\n")
     assert main(["profiles", "show", "tested", "--json"]) == 0
     assert main(["profiles", "list", "--json"]) == 0
@@ -237,7 +311,7 @@ def test_a_profile_tells_its_categories_and_never_its_key(home: Path, capsys: py
 
 def test_recorded_runs(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with FakeServer(HELLO) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         main(["run", flow_file(tmp_path), "--json"])
     run_id = json.loads(capsys.readouterr().out)["run_id"]
     assert main(["runs", "list", "--json"]) == 0
@@ -254,7 +328,7 @@ def test_an_interrupted_run_prints_and_records_what_there_is(
     number: signal.Signals, home: Path, tmp_path: Path
 ) -> None:
     with FakeServer(Answer(pieces=[delta("Hel")], framing="chunked", end="stall")) as server:
-        profile(home, server.url)
+        write_tested(home, server.url)
         command = [sys.executable, "-m", "engine", "run", flow_file(tmp_path), "--events"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None

@@ -4,9 +4,12 @@ import asyncio
 import gzip
 import socket
 import ssl
+import time
 import tracemalloc
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -23,7 +26,18 @@ from engine.errors import (
     ServerError,
 )
 from tests.helpers.asking import ask, profile_for, requests, stream_of
-from tests.helpers.fake_server import DONE, EVENT_STREAM, JSON, Answer, FakeServer, chat, delta, event, failure
+from tests.helpers.fake_server import (
+    DONE,
+    EVENT_STREAM,
+    JSON,
+    Answer,
+    FakeServer,
+    Received,
+    chat,
+    delta,
+    event,
+    failure,
+)
 
 TLS = Path(__file__).parents[1] / "fixtures" / "tls"
 MIB = 1024 * 1024
@@ -142,6 +156,39 @@ async def test_a_server_that_hangs_up_without_an_answer() -> None:
     assert len(outcome.waits) == 2
 
 
+FAILING = {
+    "hangs up": (Answer(raw=b""), ConnectFailed, 3),
+    "hangs up in the head": (Answer(raw=b"HTTP/1.1 200 OK\r\nContent-"), ConnectFailed, 3),
+    "is cut before its first text": (Answer(pieces=[], framing="chunked", end="cut"), AnswerIncomplete, 3),
+    "resets before its first text": (Answer(pieces=[delta(role="assistant")], end="reset"), AnswerIncomplete, 3),
+    "is silent": (Answer(pieces=[], end="stall"), RequestTimeout, 3),
+    "is no HTTP": (Answer(raw=b"SSH-2.0-OpenSSH_9.2\r\n"), ProtocolError, 2),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+async def test_how_often_a_failing_connection_is_tried(name: str) -> None:
+    answer, kind, attempts = FAILING[name]
+    with FakeServer(answer) as server:
+        outcome = await ask(profile_for(server.url, first_token_timeout=0.3))
+    assert type(outcome.failure) is kind
+    assert len(server.requests) == server.connections == attempts
+    assert outcome.failure.facts["attempts"] == str(attempts)
+
+
+async def test_how_often_an_unknown_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    async def fail(host: object, *_: object, **__: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", fail)
+    outcome = await ask(profile_for("http://nowhere.invalid:80"))
+    assert type(outcome.failure) is ConnectFailed
+    assert asked == ["nowhere.invalid"] * 3
+
+
 @pytest.mark.parametrize(
     "raw", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK\r\nBad header\r\n\r\n"]
 )
@@ -152,17 +199,25 @@ async def test_what_is_no_http_answer(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("same_host", [True, False])
-async def test_redirects_are_not_followed(status: int, same_host: bool) -> None:
+@pytest.mark.parametrize("to", ["same host", "other port", "other host", "lower scheme"])
+async def test_redirects_are_not_followed(status: int, to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secure = to == "lower scheme"
+    trusted = ssl.create_default_context(cafile=str(TLS / "localhost.pem"))
+    monkeypatch.setattr("httpx.create_ssl_context", lambda **_: trusted)
     with FakeServer(chat("stolen")) as target:
-        to = "/elsewhere" if same_host else f"{target.url}/v1/chat/completions"
-        with FakeServer(failure(status, headers={"Location": to}), chat("wrong")) as server:
-            outcome = await ask(profile_for(server.url))
+        elsewhere = f"{target.url}/v1/chat/completions"
+        if to == "same host":
+            elsewhere = "/elsewhere"
+        elif to == "other host":
+            elsewhere = elsewhere.replace("127.0.0.1", "localhost")
+        redirect = failure(status, headers={"Location": elsewhere})
+        with FakeServer(redirect, chat("wrong"), tls=server_tls() if secure else None) as server:
+            outcome = await ask(profile_for(server.url.replace("127.0.0.1", "localhost") if secure else server.url))
     assert type(outcome.failure) is ServerError
-    assert to in str(outcome.failure)
+    assert elsewhere in str(outcome.failure)
     assert not outcome.failure.retryable
     assert len(server.requests) == 1
-    assert target.requests == []
+    assert target.connections == 0
 
 
 async def test_the_environment_does_not_redirect_requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -192,7 +247,8 @@ async def test_cookies_are_neither_kept_nor_sent() -> None:
 
 @cache
 def bomb() -> bytes:
-    return gzip.compress(bytes(100 * MIB), 1)
+    """Less than half a megabyte that inflates to 400 MiB."""
+    return gzip.compress(bytes(40 * MIB)) * 10
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd"])
@@ -205,6 +261,7 @@ async def test_an_encoded_answer_is_refused_before_it_is_inflated(encoding: str)
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
+    assert len(bomb()) < 0.5 * MIB
     assert type(outcome.failure) is ProtocolError
     assert encoding in str(outcome.failure)
     assert len(server.requests) == 1
@@ -261,17 +318,19 @@ async def test_json_that_is_no_answer_is_asked_for_once_more(body: bytes) -> Non
     assert len(server.requests) == 2
 
 
-TEXTS = ["Once", " upon", " a ti", "me", " ☃ \U0001f600", " there", " was", "."]
-STREAM = b"".join(delta(text) for text in TEXTS)
+TEXTS = ["Once", " upon", " a ti", "me", " ☃ \U0001f600", " there", " was", " a", " robot", " who", " read", " on", "."]
+STREAM = b": a comment first\n\n" + b"".join(delta(text) for text in TEXTS)
+"""Nearly 2 kB without an announced end."""
 
 
 def whole_text(sent: bytes) -> str:
     """What the events that are whole in the bytes say; the last one may lack its blank line."""
-    return "".join(text for number, text in enumerate(TEXTS) if len(event_end(number)) <= len(sent))
+    return "".join(text for number, text in enumerate(TEXTS) if event_end(number) <= len(sent))
 
 
-def event_end(number: int) -> bytes:
-    return b"".join(delta(text) for text in TEXTS[: number + 1]).rstrip(b"\n")
+def event_end(number: int) -> int:
+    """Where the event ends, without its blank line."""
+    return STREAM.index(delta(TEXTS[number])) + len(delta(TEXTS[number]).rstrip(b"\n"))
 
 
 async def failed(stream: CompletionStream) -> tuple[str, RequestError]:
@@ -286,22 +345,38 @@ async def failed(stream: CompletionStream) -> tuple[str, RequestError]:
     raise AssertionError(f"complete: {stream.completion}")
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("end", ["clean", "reset"])
-async def test_a_stream_cut_after_every_byte_keeps_exactly_what_came(end: str, step: int) -> None:
-    places = range(1, len(STREAM), step)
-    answers = [Answer(pieces=[STREAM[:place]], end=end) for place in places]  # type: ignore[arg-type]
-    with FakeServer(*answers) as server:
+async def check_cuts(places: Iterable[int], end: Literal["clean", "reset"]) -> None:
+    """Cut the stream there: its text is kept, and asked for again only when there was none."""
+    cut = 0
+
+    def answer(_: Received) -> Answer:
+        return Answer(pieces=[STREAM[:cut]], end=end)
+
+    with FakeServer(answer) as server:
         async with requests() as sender:
-            for number, place in enumerate(places):
-                stream = stream_of(sender, profile_for(server.url, max_retries=0))
+            sender.endpoints.breaker = False
+            for cut in places:
+                server.requests.clear()
+                stream = stream_of(sender, profile_for(server.url))
                 text, error = await failed(stream)
                 assert type(error) is AnswerIncomplete
-                wanted = whole_text(STREAM[:place])
+                assert error.hint
+                wanted = whole_text(STREAM[:cut])
                 # a reset may overtake the bytes before it
                 assert text == wanted if end == "clean" else wanted.startswith(text)
                 assert error.partial == text == stream.so_far.content
-                assert len(server.requests) == number + 1
+                assert len(server.requests) == (1 if text else 3), cut
+
+
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("end", ["clean", "reset"])
+async def test_a_stream_cut_after_every_byte_keeps_exactly_what_came(end: Literal["clean", "reset"], step: int) -> None:
+    await check_cuts(range(1, len(STREAM), step), end)
+
+
+async def test_a_clean_end_between_two_events_is_not_the_end_of_the_answer() -> None:
+    ends = [event_end(number) for number in range(len(TEXTS))]
+    await check_cuts([place for end in ends for place in (end, end + 1, end + 2)], "clean")
 
 
 async def test_a_cut_stream_is_not_asked_for_again_after_its_first_text() -> None:
@@ -363,6 +438,35 @@ async def test_time_limits(limit: str, pieces: list[bytes | float], options: dic
         assert outcome.failure.partial == outcome.text
         assert ("text" in outcome.text) is (pieces[:1] == [delta("text")])
         assert server.hung_up.wait(10)
+
+
+ENDLESS: dict[str, list[bytes | float]] = {
+    "silent": [],
+    "a byte each 0.1 s": [part for byte in delta("slow" * 50) for part in (bytes([byte]), 0.1)],
+    "a comment each 0.5 s": [b": wait\n\n", 0.5] * 20,
+    "silent after text": [delta("text")],
+    "comments after text": [delta("text"), *[b":\n\n", 0.5] * 20],
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("limit", [1.0, 2.0])
+@pytest.mark.parametrize("pieces", ENDLESS.values(), ids=ENDLESS)
+async def test_limits_are_kept_to_half_a_second(pieces: list[bytes | float], limit: float) -> None:
+    with FakeServer(Answer(pieces=pieces, framing="chunked", end="stall")) as server:
+        profile = profile_for(server.url, max_retries=0, first_token_timeout=limit, idle_timeout=limit)
+        await ask(profile_for(f"http://127.0.0.1:{free_port()}", max_retries=0))  # the library is loaded
+        started = time.monotonic()
+        outcome = await ask(profile)
+        assert type(outcome.failure) is RequestTimeout
+        assert limit <= time.monotonic() - started < limit + 0.5
+
+
+def test_the_limits_a_profile_has_by_itself() -> None:
+    limits = profile_for("http://127.0.0.1:1").options
+    assert (limits.connect_timeout, limits.idle_timeout, limits.first_token_timeout) == (10, 120, 300)
+    assert not limits.total_timeout
+    assert limits.max_retries == 2
 
 
 async def test_the_limit_for_connecting() -> None:

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
+import threading
 import tracemalloc
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
+from engine import Engine, ProfileStore
 from engine.clients import client_for
 from engine.clients.base import ChatRequest
 from engine.clients.recovery import CompletionStream
-from engine.completion import Chunk, FinishReason, Phase
-from engine.conversation import Conversation
-from engine.errors import ContextTooLong, ProfileError, ProtocolError
+from engine.completion import Chunk, FinishReason, Phase, ShortenedNotice
+from engine.conversation import Conversation, ImagePart, ToolChoice, ToolDefinition
+from engine.errors import ContextTooLong, ProfileError, ProtocolError, ServerError
 from engine.profile import ModelProfile
 from engine.statistics import CostProvenance, Prices
 from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of, words
@@ -237,6 +239,25 @@ async def test_a_failed_listing_is_not_remembered() -> None:
     assert [body["model"] for body in bodies(server.requests)] == ["", ""]
 
 
+async def test_models_are_listed_anew_when_asked_for() -> None:
+    answers = iter([failure(500), listing("a", "b"), failure(500), listing("c")])
+    with FakeServer(chat("ok"), get=lambda _: next(answers)) as server:
+        async with Engine(profiles=ProfileStore(None)) as engine:
+            profile = replace(profile_for(f"{server.url}/v1"), provider="OAI_TEXT_COMPLETION")
+            with pytest.raises(ServerError):
+                await engine.model_names(profile)
+            assert await engine.model_names(profile) == ["a", "b"]
+            with pytest.raises(ServerError):
+                await engine.model_names(profile, force_reload=True)
+            assert await engine.model_names(profile) == ["a", "b"]
+            assert await engine.model_names(profile, force_reload=True) == ["c"]
+    assert {request.path for request in server.gets} == {"/v1/models"}
+
+
+def listing(*names: str) -> Answer:
+    return Answer(headers=JSON, pieces=[json.dumps({"data": [{"id": name} for name in names]}).encode()])
+
+
 EMPTY = Answer(
     pieces=[delta(finish="stop"), event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}), DONE]
 )
@@ -318,9 +339,9 @@ async def test_halves_of_a_character_in_two_events_are_joined() -> None:
 
 
 async def test_a_provider_of_a_later_version() -> None:
-    profile = ModelProfile(name="tested", category="M", provider="OLLAMA", url="http://127.0.0.1:1")
+    profile = ModelProfile(name="tested", category="M", provider="SCRIPTED", url="http://127.0.0.1:1")
     async with requests() as sender:
-        with pytest.raises(ProfileError, match="cannot talk to OLLAMA yet"):
+        with pytest.raises(ProfileError, match="cannot talk to SCRIPTED yet"):
             stream_of(sender, profile)
 
 
@@ -340,16 +361,67 @@ async def send(profile: ModelProfile, conversation: Conversation) -> CompletionS
 
 async def test_old_turns_that_do_not_fit_are_left_out() -> None:
     with FakeServer(chat("ok")) as server:
-        stream = await send(profile_for(server.url, max_input_tokens=130), long_conversation())
+        notices = await notices_of(profile_for(server.url, max_input_tokens=130), long_conversation())
     (sent,) = bodies(server.requests)
     assert [item["content"].split()[0] for item in sent["messages"]] == ["be", "three", "four", "five"]
-    assert "shortened" in stream.warnings[0]
+    assert [(notice.dropped, notice.budget, notice.refused) for notice in notices] == [((1, 2), 130, False)]
+
+
+async def notices_of(profile: ModelProfile, conversation: Conversation) -> list[ShortenedNotice]:
+    async with requests() as sender:
+        request = ChatRequest.create(profile, conversation)
+        async with sender.stream(client_for(profile), request, count=words) as stream:
+            return [chunk.shortened async for chunk in stream if chunk.shortened is not None]
+
+
+async def test_what_a_second_cut_takes_is_told_by_its_place_in_the_whole_prompt() -> None:
+    with FakeServer(failure(400, code="context_length_exceeded"), chat("ok")) as server:
+        profile = profile_for(server.url, max_input_tokens=230, max_retries=0)
+        first, second = await notices_of(profile, long_conversation())
+    assert (first.dropped, first.refused) == ((1, 2), False)
+    assert (second.dropped, second.refused) == ((3, 4), True)
+    assert len(bodies(server.requests)[1]["messages"]) == 2
+
+
+async def test_a_picture_is_sent_only_to_who_sees() -> None:
+    picture = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
+    conversation = Conversation().add_user("look", [picture])
+    with FakeServer(chat("a cat")) as server:
+        stream = await send(profile_for(server.url), conversation)
+        with pytest.raises(ProfileError, match="takes none"):
+            await send(profile_for(server.url, supports_images=False), conversation)
+    assert stream.completion.content == "a cat"
+    (sent,) = bodies(server.requests)
+    assert sent["messages"][0]["content"][1]["image_url"]["url"] == picture.address
 
 
 async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
     with FakeServer(chat("ok")) as server, pytest.raises(ContextTooLong, match="only 20 fit"):
         await send(profile_for(server.url, max_input_tokens=20), Conversation.create("", "word " * 40))
     assert server.requests == []
+
+
+async def test_a_long_prompt_is_counted_off_the_loop_and_tools_take_their_room() -> None:
+    counted: dict[str, bool] = {}
+
+    def count(text: str) -> int:
+        counted[text[:4]] = threading.current_thread() is threading.main_thread()
+        return words(text)
+
+    tool = ToolDefinition(name="t", description="long " * 30)
+    for tools, fits in ((None, True), (ToolChoice.auto([tool]), False)):
+        with FakeServer(chat("ok")) as server:
+            async with requests() as sender:
+                profile = profile_for(server.url, max_input_tokens=20_010)
+                conversation = Conversation.create("", "word " * 20_000)
+                request = ChatRequest.create(profile, conversation, tools=tools)
+                async with sender.stream(client_for(profile), request, count=count) as stream:
+                    if fits:
+                        assert "".join([chunk.content async for chunk in stream]) == "ok"
+                        continue
+                    with pytest.raises(ContextTooLong):
+                        _ = [chunk async for chunk in stream]
+    assert counted["word"] is False
 
 
 async def test_a_prompt_refused_as_too_long_is_shortened_once() -> None:

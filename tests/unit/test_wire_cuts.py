@@ -1,0 +1,82 @@
+"""Every streamed wire fixture through its reader, without a socket: how the bytes are cut makes no difference."""
+
+import random
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.clients import client_for
+from engine.clients.base import ChatRequest
+from engine.clients.failures import Place
+from engine.conversation import Conversation
+from engine.profile import ModelProfile, ProfileOptions
+from tests.conformance.wire import PROVIDERS, SUFFIX, THINK_TAGS, Fixture, fixture_at
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "wire"
+
+
+def streams() -> list[Fixture]:
+    found = [fixture_at(path) for path in sorted(FIXTURES.rglob(f"*{SUFFIX}"))]
+    kinds = (".sse", ".ndjson")
+    return [
+        fixture
+        for fixture in found
+        if fixture and fixture.runs and any(fixture.path.with_name(fixture.name + kind).exists() for kind in kinds)
+    ]
+
+
+def read(fixture: Fixture, pieces: list[bytes]) -> dict[str, Any]:
+    """All that came of a body, the text as it was shown included."""
+    tags: Any = fixture.expected.get("think_tags")
+    profile = ModelProfile(
+        name="cut",
+        category="M",
+        provider=PROVIDERS[str(fixture.expected["api"])],
+        url="http://h",
+        prompt_strategy="noop",
+        options=ProfileOptions(think_tags=THINK_TAGS[tags]),
+    )
+    request = ChatRequest.create(profile, Conversation.create("", "hi"))
+    reader = client_for(profile).reader(request, Place.of(profile, "http://h"), {})
+    chunks = []
+    for piece in pieces:
+        if not (reader.ended or reader.error):
+            chunks += reader.feed(piece)
+    chunks += reader.close()
+    answer = reader.answer
+    made = {item.name: getattr(answer, item.name) for item in fields(answer) if item.name not in ("resume", "pieces")}
+    made["calls"] = [(call.name, call.arguments) for call in answer.calls]  # some ids are made here
+    shown = ["".join(chunk.content for chunk in chunks), "".join(chunk.reasoning for chunk in chunks)]
+    return made | {"shown": shown, "error": repr(reader.error)}
+
+
+def check(fixture: Fixture, seeds: range) -> None:
+    body = fixture.body
+    whole = read(fixture, [body])
+    content = str(fixture.expected["content"])
+    if fixture.expected["api"] == "completions":  # raw answers have no outer white space
+        content = content.strip()
+    assert whole["shown"] == [content, fixture.expected["reasoning"]]
+    assert read(fixture, [body[place : place + 1] for place in range(len(body))]) == whole
+    for seed in seeds:
+        chance = random.Random(seed)
+        places = sorted(chance.choices(range(len(body)), k=chance.randint(1, 40)))
+        pieces = [body[start:end] for start, end in zip([0, *places], [*places, len(body)], strict=True)]
+        assert read(fixture, pieces) == whole, f"seed {seed}"
+
+
+@pytest.mark.parametrize("fixture", streams(), ids=lambda fixture: fixture.name)
+def test_cuts(fixture: Fixture) -> None:
+    check(fixture, range(10))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fixture", streams(), ids=lambda fixture: fixture.name)
+def test_two_hundred_cuts(fixture: Fixture) -> None:
+    check(fixture, range(200))
+
+
+def test_that_the_fixtures_are_there() -> None:
+    assert len(streams()) >= 40
