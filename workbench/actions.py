@@ -26,6 +26,8 @@ class ActionRow:
     checkable: bool = False
     separator: bool = False
     """A line above it in its menu."""
+    canvas: bool = False
+    """Its keys count only where the focus is on the canvas or in the outline: elsewhere they mean something else."""
 
 
 MENUS = {
@@ -45,10 +47,48 @@ ACTIONS = (
     ActionRow("open_recent", "File", "Open &recent", "Open a flow that was open before"),
     ActionRow("save", "File", "&Save", "Save the flow", "Ctrl+S", separator=True),
     ActionRow("save_as", "File", "Save &as…", "Save the flow under another name", "Ctrl+Shift+S"),
+    ActionRow(
+        "restore_version", "File", "Restore &version", "Take back one of the five versions saved before the last"
+    ),
     ActionRow("close", "File", "&Close tab", "Close this flow", "Ctrl+W", separator=True),
     ActionRow("quit", "File", "&Quit", "End the workbench", "Ctrl+Q"),
     ActionRow("undo", "Edit", "&Undo", "Take back the last change", "Ctrl+Z", "undo"),
     ActionRow("redo", "Edit", "&Redo", "Do again what was taken back", "Ctrl+Shift+Z", "redo"),
+    ActionRow(
+        "cut",
+        "Edit",
+        "Cu&t",
+        "Put the selected agents on the clipboard and remove them",
+        "Ctrl+X",
+        "",
+        separator=True,
+        canvas=True,
+    ),
+    ActionRow(
+        "copy", "Edit", "&Copy", "Put the selected agents on the clipboard, as text", "Ctrl+C", "copy", canvas=True
+    ),
+    ActionRow("paste", "Edit", "&Paste", "Add the agents of the clipboard at the mouse", "Ctrl+V", canvas=True),
+    ActionRow(
+        "paste_linked",
+        "Edit",
+        "Paste with &links",
+        "Paste, with the links that led to what was copied",
+        "Ctrl+Shift+V",
+        canvas=True,
+    ),
+    ActionRow("duplicate", "Edit", "D&uplicate", "Copy the selected agents beside themselves", "Ctrl+D", canvas=True),
+    ActionRow("delete", "Edit", "&Delete", "Remove what is selected, with its links", "Del", "trash", canvas=True),
+    ActionRow(
+        "delete_heal",
+        "Edit",
+        "Delete and &reconnect",
+        "Remove the selected agents and join what they joined",
+        "Ctrl+Del",
+        canvas=True,
+    ),
+    ActionRow(
+        "find", "Edit", "&Find…", "Find agents by words in their names and prompts", "Ctrl+F", "search", separator=True
+    ),
     ActionRow("select_all", "Edit", "Select &all agents", "Select every agent of the flow", "Ctrl+A", separator=True),
     ActionRow("select_none", "Edit", "Select &none", "Select no agent: the inspector shows the flow itself"),
     ActionRow(
@@ -85,14 +125,77 @@ ACTIONS = (
     ActionRow(
         "reset_layout", "View", "&Reset layout", "Put all docks back where they were designed", "", separator=True
     ),
-    ActionRow("edit_prompt", "Flow", "&Edit prompt", "Put the cursor in the prompt of the selected agent", "F2"),
+    ActionRow("add_agent", "Flow", "&Add agent…", "Add an agent, a snippet or a flow", "Shift+A", "plus", canvas=True),
+    ActionRow(
+        "add_after", "Flow", "Add agent a&fter…", "Add something that the selected agent leads to", "Ctrl+Shift+A", ""
+    ),
+    ActionRow("connect_to", "Flow", "&Connect to…", "Lead the selected agent to another one", "Ctrl+J", "link"),
+    ActionRow("disconnect", "Flow", "&Remove link…", "Remove a link of the selected agent", "Ctrl+Shift+J"),
+    ActionRow("rename", "Flow", "Re&name", "Edit the name of the selected agent or frame", "F2", separator=True),
+    ActionRow("edit_prompt", "Flow", "&Edit prompt", "Put the cursor in the prompt of the selected agent", "Ctrl+E"),
+    ActionRow("mute", "Flow", "&Mute", "The selected agents, and what hangs on them, do not run", "Ctrl+M", "mute"),
+    ActionRow("bypass", "Flow", "&Bypass", "The selected agents are passed through", "Ctrl+B", "bypass"),
+    ActionRow("set_start", "Flow", "&Start here", "Let the flow begin at the selected agent"),
+    ActionRow(
+        "layout", "Flow", "Tidy &up", "Put the selected agents, or all, in columns", "Ctrl+L", "layout", separator=True
+    ),
+    ActionRow("frame", "Flow", "F&rame", "Put a frame with a title around the selected agents", "Ctrl+G", "comment"),
     ActionRow("check", "Flow", "Show &problems", "List what is wrong with this flow", "Ctrl+Shift+M"),
     ActionRow(
         "next_agent", "Flow", "&Next agent", "Select the next agent along the flow", "Ctrl+Right", separator=True
     ),
     ActionRow("previous_agent", "Flow", "P&revious agent", "Select the previous agent along the flow", "Ctrl+Left"),
     ActionRow("run", "Run", "&Run", "Run this flow with its inputs", "F5", "run"),
+    ActionRow(
+        "run_fresh", "Run", "Run &fresh", "Ask everything anew; the answers are kept for later", "Ctrl+F5", "retry"
+    ),
+    ActionRow(
+        "resume",
+        "Run",
+        "R&esume",
+        "Go on where the run broke off; what was answered is not asked again",
+        "Ctrl+Shift+F5",
+        "resume",
+    ),
+    ActionRow(
+        "run_from",
+        "Run",
+        "Run from &here",
+        "Start at the selected agent with what it had in the run on show",
+        "F8",
+        "run-from",
+    ),
+    ActionRow(
+        "freeze",
+        "Run",
+        "Free&ze",
+        "Keep the answers of the selected agents and give them again instead of asking",
+        "Ctrl+Shift+E",
+        "frozen",
+    ),
+    ActionRow("compare_runs", "Run", "Compare r&uns…", "Show what differs between two recorded runs", "", "compare"),
+    ActionRow(
+        "breakpoint",
+        "Run",
+        "&Breakpoint",
+        "The run waits before the selected agents",
+        "F9",
+        "breakpoint",
+        separator=True,
+    ),
+    ActionRow("step", "Run", "S&tep", "Let the run that waits at a breakpoint do one step", "F10", "step"),
+    ActionRow("edit_context", "Run", "&Edit context…", "Change what a branch that waits goes on with", "", "edit"),
     ActionRow("stop", "Run", "&Stop", "Stop the run and keep what came", "Shift+F5", "stop"),
+    ActionRow(
+        "use_cache",
+        "Run",
+        "&Use cache",
+        "Give kept answers again for the same requests, at once and for nothing",
+        "",
+        "cached",
+        checkable=True,
+        separator=True,
+    ),
     ActionRow("inputs", "Run", "&Inputs…", "Edit the inputs of this flow", "Ctrl+I", separator=True),
     ActionRow(
         "copy_summary", "Run", "&Copy summary", "Copy answer, trace and statistics of the run as text", "Ctrl+Shift+C"
@@ -115,7 +218,26 @@ ACTIONS = (
     ActionRow(
         "data_folder", "Tools", "Show &data folder", "Show where the workbench keeps its files", "", separator=True
     ),
-    ActionRow("about", "Help", "&About Flow Workbench", "Version, licences and where things are kept", "", "info"),
+    ActionRow(
+        "settings", "Tools", "S&ettings…", "Colours, text size, cache, limits and budgets, log", "Ctrl+,", "settings"
+    ),
+    ActionRow("documentation", "Help", "&Documentation…", "Read how flows, profiles and local models work", "F1"),
+    ActionRow(
+        "shortcuts", "Help", "&Keyboard shortcuts…", "Every key, and what the mouse does on the canvas", "Ctrl+F1"
+    ),
+    ActionRow("open_log", "Help", "Open &log file", "Open the file that errors are noted in", separator=True),
+    ActionRow(
+        "copy_diagnostics", "Help", "&Copy diagnostics", "Copy versions and state for a fault report; no keys, no texts"
+    ),
+    ActionRow(
+        "about",
+        "Help",
+        "&About Flow Workbench",
+        "Version, licences and where things are kept",
+        "",
+        "info",
+        separator=True,
+    ),
 )
 
 
@@ -130,6 +252,7 @@ class Actions(QObject):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._actions: dict[str, QAction] = {}
+        self._on_bars: set[str] = set()
         for row in ACTIONS:
             tip = translated(row.tip)
             action = QAction(translated(row.text), self)
@@ -139,18 +262,37 @@ class Actions(QObject):
             action.setCheckable(row.checkable)
             if row.shortcut:
                 action.setShortcut(QKeySequence(row.shortcut))
-                action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
+            context = Qt.ShortcutContext.WidgetWithChildrenShortcut if row.canvas else Qt.ShortcutContext.WindowShortcut
+            action.setShortcutContext(context)
             shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
             action.setToolTip(f"{tip} ({shown})" if shown else tip)
             # Menus stay text: an icon before every line would only be noise.
             action.setIconVisibleInMenu(False)
             self._actions[row.id] = action
-            parent.addAction(action)
-        self._refresh_icons()
+            if not row.canvas:
+                parent.addAction(action)
         theme.changed.connect(self._refresh_icons)
 
     def __getitem__(self, action_id: str) -> QAction:
         return self._actions[action_id]
+
+    def on_bar(self, action_id: str) -> QAction:
+        """An action for a tool bar: with its icon, in the colours of the theme."""
+        self._on_bars.add(action_id)
+        action = self._actions[action_id]
+        self._show_icon(action)
+        return action
+
+    def add_canvas(self, widget: QWidget) -> None:
+        """Let the keys of the canvas count in a widget and what it holds."""
+        widget.addActions([self._actions[row.id] for row in ACTIONS if row.canvas])
+
+    def explain(self, action_id: str, why_not: str) -> None:
+        """Say in the tip of an action why it cannot be done; an empty text brings its own tip back."""
+        action = self._actions[action_id]
+        shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        tip = action.statusTip()
+        action.setToolTip(why_not or (f"{tip} ({shown})" if shown else tip))
 
     def all(self) -> list[QAction]:
         """Every action, in the order of the table."""
@@ -175,6 +317,9 @@ class Actions(QObject):
         return translated(next(titles, "")).replace("&", "")
 
     def _refresh_icons(self) -> None:
-        for row in ACTIONS:
-            if row.icon:
-                self._actions[row.id].setIcon(theme.icon(row.icon, 18))
+        for action_id in self._on_bars:
+            self._show_icon(self._actions[action_id])
+
+    def _show_icon(self, action: QAction) -> None:
+        checked = "text" if action.isCheckable() else None
+        action.setIcon(theme.icon(str(action.property("icon_name")), 18, checked=checked))

@@ -1,6 +1,6 @@
 """Builds the application: Qt, the loop, the engine, the window; and takes them down again in order."""
 
-import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -15,7 +15,6 @@ from PySide6.QtWidgets import QApplication
 
 from engine.folders import Folders
 from workbench.error_presenter import LastResort
-from workbench.event_loop import run_application
 from workbench.log_dock import QtLogHandler, install_logging, remove_logging
 from workbench.main_window import MainWindow
 from workbench.settings import Settings
@@ -44,6 +43,7 @@ def make_application() -> QApplication:
     app = QApplication(sys.argv[:1])
     app.setApplicationName("Flow Workbench")
     app.setDesktopFileName("flow-workbench")
+    app.setWindowIcon(theme.window_icon())
     app.setQuitOnLastWindowClosed(False)
     return app
 
@@ -55,11 +55,15 @@ def run_window(documents: Sequence[str], folders: Folders, *, offline: bool = Fa
     settings = Settings(folders.settings)
     theme.reduced_motion = settings.reduced_motion
     theme.install(settings.theme, settings.zoom)
-    log = install_logging(folders.log)
+    log = QtLogHandler()
     last_resort = LastResort()
     last_resort.install()
     try:
-        return run_application(app, _live(documents, folders, settings, log, last_resort, offline))
+        window = show_frame(settings, log)
+        install_logging(log, folders.log)
+        from workbench.event_loop import run_application
+
+        return run_application(app, _live(documents, folders, settings, window, last_resort, offline))
     finally:
         last_resort.remove()
         remove_logging(log)
@@ -81,32 +85,28 @@ def show_frame(settings: Settings, log: QtLogHandler) -> MainWindow:
 
 def make_engine(folders: Folders, settings: Settings, *, offline: bool) -> "Engine":
     """The engine with what the settings say."""
-    from engine import EmbeddedServer, Engine, ProfileStore, RunHistory
+    from engine import Engine
 
     model = Path(settings.model_file) if settings.model_file else None
-    return Engine(
-        profiles=ProfileStore(folders.profiles),
-        server=EmbeddedServer(data_dir=folders.root, model_file=model),
-        history=RunHistory(folders.history),
-        offline=offline or settings.offline,
-    )
+    return Engine.on_folders(folders, offline=offline or settings.offline, model_file=model)
 
 
 async def _live(
     documents: Sequence[str],
     folders: Folders,
     settings: Settings,
-    log: QtLogHandler,
+    window: MainWindow,
     last_resort: LastResort,
     offline: bool,
 ) -> int:
-    """The life of the window, from showing it to closing everything."""
+    """The life of the window, from what is loaded once it is seen to closing everything."""
+    import asyncio
+
+    from workbench.desk import Desk
+
     loop = asyncio.get_running_loop()
     last_resort.follow(loop)
     ended = loop.create_future()
-    window = show_frame(settings, log)
-    from workbench.desk import Desk
-
     engine = make_engine(folders, settings, offline=offline)
     desk = Desk(window, engine, settings, folders)
     last_resort.error_caught.connect(desk.show_error)
@@ -119,6 +119,7 @@ async def _live(
     with suppress(NotImplementedError):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, leave_on, number)
+    gc.enable()  # off since the program began to load
     desk.start(documents)
     try:
         await ended

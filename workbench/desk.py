@@ -1,41 +1,41 @@
 """Joins engine, settings and window: what each action does, what happens at start and end."""
 
 import asyncio
+import gc
 import logging
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QUrl, Signal
+from PySide6.QtCore import QObject, QUrl, Signal
 from PySide6.QtGui import QCursor, QDesktopServices, QGuiApplication, QUndoGroup
-from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
-from engine import Engine, LocalModelError, ServerState, ServerStatus, StorageError
+from engine import Engine, EngineError, StorageError
 from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
-from workbench.about import About
+from workbench.appearance import Appearance
+from workbench.canvas_actions import CanvasActions
+from workbench.context_menus import ContextMenus
 from workbench.documents import Documents
+from workbench.engine_options import EngineOptions
 from workbench.error_presenter import error_banner
+from workbench.file_drop import FileDrop
 from workbench.flow_tab import FlowTab
+from workbench.help_menu import HelpMenu
+from workbench.local_model import LocalModel
 from workbench.main_window import MainWindow
 from workbench.overview import Overview, sample_title, usable_samples
+from workbench.profile_watch import ProfileWatch
+from workbench.run_actions import RunActions
 from workbench.run_panel.input_form import InputForm
 from workbench.settings import Settings
 from workbench.tasks import Tasks
-from workbench.theme import DARK, LIGHT, SYSTEM, theme
 from workbench.widgets.banner import Banner, BannerButton, Message
 from workbench.widgets.input_fields import missing_inputs
 
 logger = logging.getLogger(__name__)
-
-SERVER_COLORS = {
-    ServerState.STOPPED: "muted",
-    ServerState.STARTING: "run",
-    ServerState.READY: "ok",
-    ServerState.FAILED: "err",
-    ServerState.STOPPING: "muted",
-}
 
 NEEDS_FLOW = (
     "save", "save_as", "close", "select_all", "select_none", "fit", "fit_selection", "zoom_in", "zoom_out",
@@ -57,17 +57,24 @@ class Desk(QObject):
         self.settings = settings
         self.folders = folders
         self.tasks = Tasks(self)
+        self.options = EngineOptions(engine, folders.engine_settings, self.tasks, self)
         self.documents = Documents(window, engine, settings, folders, self.tasks)
         self.overview = Overview(window, engine, self.documents, settings, folders, self.tasks)
+        self.appearance = Appearance(window.actions_by_id, settings, self)
+        self.help = HelpMenu(window, engine, folders)
+        self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)
+        ContextMenus(window, engine, self.documents, self.overview, self.run_actions)
+        CanvasActions(window, self.documents)
         self._undo = QUndoGroup(self)
         self._closing = False
-        self._sample_menu, self._recent_menu, self._server_menu = QMenu(window), QMenu(window), QMenu(window)
+        self.model = LocalModel(window, engine, settings, self.tasks)
+        self._sample_menu, self._recent_menu, self._version_menu = QMenu(window), QMenu(window), QMenu(window)
+        self._profiles = ProfileWatch(folders.profiles, self.tasks, self)
         self._connect_parts()
         self._connect_actions()
-        self._stop_listening = [engine.server.on_state(self._server_changed)]
+        self._stop_listening = [self.model.stop_listening]
         if engine.history is not None:
-            self._stop_listening.append(engine.history.on_error(self._history_failed))
-        self._server_changed(engine.server.status)
+            self._stop_listening.append(engine.history.on_error(self.show_error))
         self._show_offline()
 
     # -- building -----------------------------------------------------------------------------------------------------
@@ -79,25 +86,35 @@ class Desk(QObject):
         window.run_hovered.connect(self._show_planned)
         window.status.offline_clicked.connect(self._set_offline)
         window.sample_wanted.connect(self._choose_sample)
+        FileDrop(window).dropped.connect(self._take_files)
         self.documents.tab_added.connect(self._follow)
         self.documents.tab_removed.connect(self._forget)
         self.documents.list_changed.connect(self._fill_recent)
-        for part in (self.documents, self.overview):
+        for part in (self.documents, self.overview, self.help, self.run_actions, self.model):
             part.banner_made.connect(self.show_banner)
         self.tasks.failed.connect(self.show_error)
+        self._profiles.changed.connect(self._profiles_changed)
 
     def _follow(self, tab: FlowTab) -> None:
         self._undo.addStack(tab.editor.undo_stack)
         tab.inspector.inputs_changed.connect(lambda texts: self.settings.set_inputs(tab.source, texts))
-        tab.run_changed.connect(self._show_actions)
+        for changed in (tab.run_changed, tab.frozen.changed, tab.editor.selection_changed):
+            changed.connect(self._show_actions)
         tab.failed.connect(self.show_error)
         for requested in (tab.editor.run_requested, tab.panel.run_requested, tab.panel.retry_requested):
             requested.connect(lambda: self.run(tab))
+        tab.panel.fresh_run_requested.connect(lambda: self.run(tab, fresh=True))
         tab.editor.sample_requested.connect(self._choose_sample)
-        if not self.settings.has_run and not any(problem.severity == "error" for problem in tab.document.problems):
+        if not self.settings.has_run:
             tab.editor.show_first_run(
                 self.tr("The built-in model answers on this computer. No key and no network are needed.")
             )
+            tab.document.problems_changed.connect(partial(self._withdraw_first_run, tab))
+
+    @staticmethod
+    def _withdraw_first_run(tab: FlowTab) -> None:
+        if any(problem.severity == "error" for problem in tab.document.problems):
+            tab.editor.show_first_run(None)
 
     def _forget(self, tab: FlowTab) -> None:
         self._undo.removeStack(tab.editor.undo_stack)
@@ -122,67 +139,90 @@ class Desk(QObject):
             "zoom_in": lambda: self._with_tab(lambda tab: tab.editor.zoom_in()),
             "zoom_out": lambda: self._with_tab(lambda tab: tab.editor.zoom_out()),
             "zoom_reset": lambda: self._with_tab(lambda tab: tab.editor.zoom_reset()),
-            "text_larger": lambda: self._set_zoom(theme.zoom + 0.1),
-            "text_smaller": lambda: self._set_zoom(theme.zoom - 0.1),
-            "text_reset": lambda: self._set_zoom(1.0),
-            "theme_system": lambda: self._set_theme(SYSTEM),
-            "theme_dark": lambda: self._set_theme(DARK),
-            "theme_light": lambda: self._set_theme(LIGHT),
-            "theme_toggle": lambda: self._set_theme(LIGHT if theme.dark else DARK),
-            "reduced_motion": self._toggle_motion,
             "reset_layout": self.window.arrange,
             "edit_prompt": lambda: self._with_tab(self._edit_prompt),
             "check": lambda: self.window.show_dock("problems"),
             "next_agent": lambda: self._with_tab(lambda tab: tab.editor.select_next(1)),
             "previous_agent": lambda: self._with_tab(lambda tab: tab.editor.select_next(-1)),
             "run": lambda: self._with_tab(self.run),
+            "run_fresh": lambda: self._with_tab(partial(self.run, fresh=True)),
+            "use_cache": lambda: self.options.change(cache=actions["use_cache"].isChecked()),
+            "resume": lambda: self._with_tab(self.run_actions.resume),
+            "run_from": lambda: self._with_tab(self._run_from),
+            "step": lambda: self._with_tab(FlowTab.step),
+            "edit_context": lambda: self._with_tab(FlowTab.edit_paused),
+            "freeze": lambda: self._with_tab(lambda tab: self.run_actions.toggle_frozen(tab, tab.editor.selected())),
+            "compare_runs": lambda: self.run_actions.compare(),
             "stop": lambda: self._with_tab(lambda tab: tab.runs.stop()),
             "inputs": lambda: self._with_tab(self.ask_inputs),
             "copy_summary": lambda: self._with_tab(self._copy_summary),
-            "server_start": lambda: self.tasks.start(self.engine.server.ensure()),
-            "server_stop": lambda: self.tasks.start(self.engine.server.stop()),
-            "server_file": self._choose_model_file,
             "reload_profiles": self._reload_profiles,
             "offline": lambda: self._set_offline(actions["offline"].isChecked()),
             "data_folder": self._show_data_folder,
-            "about": self._about,
+            "settings": self._show_settings,
         }
         for action_id, handler in handlers.items():
             actions[action_id].triggered.connect(lambda _checked=False, run=handler: run())
         actions["open_sample"].setMenu(self._sample_menu)
         actions["open_recent"].setMenu(self._recent_menu)
-        for name in usable_samples():
-            self._sample_menu.addAction(sample_title(name), partial(self.documents.open, name))
+        actions["restore_version"].setMenu(self._version_menu)
+        self._version_menu.aboutToShow.connect(self._fill_versions)
+        self._sample_menu.aboutToShow.connect(self._fill_samples)
         self._fill_recent()
-        self._server_menu.addActions([actions[name] for name in ("server_start", "server_stop", "server_file")])
-        self.window.status.set_server_menu(self._server_menu)
-        actions["reduced_motion"].setChecked(theme.reduced_motion)
         self._undo.canUndoChanged.connect(actions["undo"].setEnabled)
         self._undo.canRedoChanged.connect(actions["redo"].setEnabled)
         self._undo.undoTextChanged.connect(
             lambda text: actions["undo"].setToolTip(self.tr("Undo %1").replace("%1", text))
         )
+        self.options.changed.connect(self._show_options)
         self._show_actions()
-        self._show_theme()
+        self._show_options()
 
     def _with_tab(self, work: Callable[[FlowTab], object]) -> None:
         tab = self.documents.current
         if tab is not None:
             work(tab)
 
+    def _fill_samples(self) -> None:
+        if self._sample_menu.isEmpty():
+            for name in usable_samples():
+                self._sample_menu.addAction(sample_title(name), partial(self.documents.open_soon, name))
+
     def _fill_recent(self) -> None:
         self._recent_menu.clear()
         for path in self.settings.recent:
-            self._recent_menu.addAction(path.replace("&", "&&"), partial(self.documents.open, path))
+            self._recent_menu.addAction(path.replace("&", "&&"), partial(self.documents.open_soon, path))
         self.window.actions_by_id["open_recent"].setEnabled(bool(self.settings.recent))
+
+    def _fill_versions(self) -> None:
+        self._version_menu.clear()
+        tab = self.documents.current
+        if tab is not None and tab.document.path is not None:
+            for version in self.documents.versions.of(tab.document.path):
+                when = version.saved.astimezone().strftime("%H:%M:%S, %d %B")
+                self._version_menu.addAction(when, partial(self.documents.restore_soon, tab, version))
+        if self._version_menu.isEmpty():
+            self._version_menu.addAction(self.tr("This flow was not saved before.")).setEnabled(False)
 
     def start(self, documents: Sequence[str]) -> None:
         """Open the flows, and get the embedded model ready."""
         self._check_folder()
-        self.documents.start(documents)
+        self._profiles.begin()
+        self.tasks.start(self._open(documents))
+        self.tasks.start(self._forget_old_runs())
+        self.model.begin()
+
+    async def _open(self, documents: Sequence[str]) -> None:
+        await self.documents.start(documents)
         self.window.show_tabs()
-        if self.engine.server.find_model() is not None:
-            self.tasks.start(self.engine.server.ensure())
+        # All that was loaded by now stays: to go through it in each search for garbage would hold the window for 0.1 s.
+        gc.freeze()
+
+    async def _forget_old_runs(self) -> None:
+        days = self.engine.settings.history_days
+        if days and self.engine.history is not None and (count := await self.engine.history.prune(days)):
+            logger.info("%d recorded runs older than %d days are deleted", count, days)
+            await self.overview.read_lists()
 
     def _check_folder(self) -> None:
         """Tell at once when nothing can be kept."""
@@ -205,20 +245,23 @@ class Desk(QObject):
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
-    def run(self, tab: FlowTab) -> None:
-        """Run a flow with its inputs; asks only when a required one has no value."""
+    def run(self, tab: FlowTab, *, fresh: bool = False) -> None:
+        """Run a flow with its inputs; asks only when a required one has no value. `fresh`: all answers are new."""
+        if tab.is_paused:
+            tab.go_on()
+            return
         specs = tab.document.spec.inputs
         texts = tab.inspector.flow_form.texts()
         if missing_inputs(specs, texts):
-            self.ask_inputs(tab)
+            self.ask_inputs(tab, fresh=fresh)
             return
         values = {key: text for key, text in texts.items() if text}
         self.window.show_dock("run")
         tab.editor.show_first_run(None)
         self.settings.has_run = True
-        tab.run(values)
+        tab.run(values, fresh=fresh)
 
-    def ask_inputs(self, tab: FlowTab) -> None:
+    def ask_inputs(self, tab: FlowTab, *, fresh: bool = False) -> None:
         """Show the form of inputs."""
         if not tab.document.spec.inputs:
             self.show_banner(Banner(Message(kind="accent", title=self.tr("This flow declares no inputs."))))
@@ -229,7 +272,7 @@ class Desk(QObject):
             tab.inspector.flow_form.show_values(texts)
             self.settings.set_inputs(tab.source, texts)
             if run_now:
-                self.run(tab)
+                self.run(tab, fresh=fresh)
 
         form.submitted.connect(submitted)
         form.open()
@@ -256,6 +299,10 @@ class Desk(QObject):
         self._show_actions()
         self._remember_open()
 
+    def _run_from(self, tab: FlowTab) -> None:
+        for agent in tab.editor.selected()[:1]:
+            self.run_actions.run_from(tab, agent)
+
     def _edit_prompt(self, tab: FlowTab) -> None:
         self.window.show_dock("inspector")
         tab.inspector.edit_prompt()
@@ -265,72 +312,85 @@ class Desk(QObject):
         running = tab is not None and tab.is_running
         for action_id in NEEDS_FLOW:
             actions[action_id].setEnabled(tab is not None)
-        actions["run"].setEnabled(tab is not None and not running)
+        for action_id in ("run", "run_fresh"):
+            actions[action_id].setEnabled(tab is not None and not running)
+        paused = tab is not None and tab.is_paused
+        actions["run"].setEnabled(tab is not None and (paused or not running))
+        for action_id in ("step", "edit_context"):
+            actions[action_id].setEnabled(paused)
         actions["stop"].setEnabled(running)
+        self._show_recorded_actions(tab)
         actions["undo"].setEnabled(self._undo.canUndo())
         actions["redo"].setEnabled(self._undo.canRedo())
+
+    def _show_recorded_actions(self, tab: FlowTab | None) -> None:
+        """What needs a recorded run says in its tip why it cannot be done."""
+        actions = self.window.actions_by_id
+        actions["resume"].setEnabled(tab is not None and tab.can_resume)
+        actions["compare_runs"].setEnabled(self.engine.history is not None)
+        selected = tab.editor.selected() if tab is not None else ()
+        frozen = tab is not None and bool(selected) and all(agent in tab.frozen for agent in selected)
+        actions["freeze"].setText(self.tr("Thaw") if frozen else self.tr("Free&ze"))
+        reason = self.tr("Select an agent.")
+        keep = reason
+        if tab is not None and selected:
+            reason = tab.cannot_start_from(selected[0]) if len(selected) == 1 else self.tr("Select one agent only.")
+            found = (self.run_actions.cannot_freeze(tab, agent) for agent in selected)
+            keep = "" if frozen else next((text for text in found if text), "")
+        for action_id, why in (("run_from", reason), ("freeze", keep)):
+            actions[action_id].setEnabled(not why)
+            actions.explain(action_id, why)
+
+    def _show_options(self) -> None:
+        action = self.window.actions_by_id["use_cache"]
+        action.setEnabled(self.options.has_cache)
+        action.setChecked(self.options.has_cache and self.options.current.cache)
 
     def show_error(self, error: BaseException, buttons: list[BannerButton] | None = None) -> None:
         """Tell an error as a banner; the log has it too."""
         logger.warning("%s", error)
-        self.show_banner(error_banner(error, buttons or []))
+        offered = list(buttons or [])
+        if isinstance(error, StorageError) and error.facts.get("path") == str(self.folders.history):
+            offered.append(BannerButton(self.tr("Try again"), lambda: self.tasks.start(self._retry_history())))
+        if not isinstance(error, EngineError):
+            # Nobody foresaw it: where it came from is in the log.
+            offered.append(BannerButton(self.tr("Open log"), lambda: self.window.show_dock("log")))
+        self.show_banner(error_banner(error, offered))
 
     def show_banner(self, banner: Banner) -> None:
         """Put a banner over the documents."""
         self.window.banners.push(banner)
 
-    def _set_theme(self, preference: str) -> None:
-        self.settings.theme = preference
-        theme.choose(preference)
-        self._show_theme()
+    def _show_settings(self) -> None:
+        """Show the settings beside the window, or bring them to the front."""
+        from workbench.settings_dialog.dialog import SettingsDialog
 
-    def _show_theme(self) -> None:
-        for preference in (SYSTEM, DARK, LIGHT):
-            self.window.actions_by_id[f"theme_{preference}"].setChecked(theme.preference == preference)
+        dialog = self.window.findChild(SettingsDialog)
+        if dialog is None:
+            actions = self.window.actions_by_id
+            dialog = SettingsDialog(
+                self.engine, self.options, self.appearance, self.folders, actions, self.tasks, self.window
+            )
+        dialog.show()
+        dialog.raise_()
+        dialog.activateWindow()
 
-    def _set_zoom(self, zoom: float) -> None:
-        theme.set_zoom(zoom)
-        self.settings.zoom = theme.zoom
+    def _take_files(self, paths: list[str]) -> None:
+        """Open what was dropped: flows, or a model to serve."""
+        for path in paths:
+            if path.lower().endswith(".gguf"):
+                self.tasks.start(self.model.serve(Path(path)))
+            else:
+                self.documents.open_soon(path)
 
-    def _toggle_motion(self) -> None:
-        reduced = self.window.actions_by_id["reduced_motion"].isChecked()
-        self.settings.reduced_motion = reduced
-        theme.set_reduced_motion(reduced)
-
-    def _server_changed(self, status: ServerStatus) -> None:
-        self.window.status.show_server(
-            self.tr("Embedded model: %1").replace("%1", status.text), SERVER_COLORS[status.state], status.text
-        )
-        running = status.state in (ServerState.STARTING, ServerState.READY)
-        self.window.actions_by_id["server_start"].setEnabled(not running)
-        self.window.actions_by_id["server_stop"].setEnabled(running)
-        if status.error is not None:
-            choose = BannerButton(self.tr("Choose a model file…"), self._choose_model_file)
-            self.show_error(status.error, [choose])
-
-    def _choose_model_file(self) -> None:
-        dialog = QFileDialog(self.window, self.tr("Choose a model file"), "", self.tr("GGUF models (*.gguf)"))
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda name: self.tasks.start(self._serve(Path(name))))
-        dialog.open()
-
-    async def _serve(self, file: Path) -> None:
-        try:
-            await self.engine.server.choose_model(file)
-        except LocalModelError as error:
-            # Nothing has changed: say so before saying what to choose instead.
-            hint = self.tr("The model that was in use stays in use. %1").replace("%1", error.hint)
-            choose = BannerButton(self.tr("Choose a model file…"), self._choose_model_file)
-            self.show_error(LocalModelError(error.message, hint=hint, facts=error.facts), [choose])
-            return
-        self.settings.model_file = str(file)
-        await self.engine.server.ensure()
+    def _profiles_changed(self) -> None:
+        for tab in self.documents.tabs:
+            tab.check_all()
+        self.overview.refresh_lists()
 
     def _reload_profiles(self) -> None:
         self.engine.profiles.reload()
-        for tab in self.documents.tabs:
-            tab.check()
-        self.overview.refresh_lists()
+        self._profiles_changed()
         entries = self.engine.profiles.profiles()
         faulty = sum(entry.profile is None for entry in entries)
         keyless = sum(bool(entry.missing) for entry in entries if entry.profile is not None)
@@ -350,10 +410,6 @@ class Desk(QObject):
         self.window.actions_by_id["offline"].setChecked(self.engine.offline)
         self.window.status.show_offline(self.engine.offline)
 
-    def _history_failed(self, error: StorageError) -> None:
-        retry = BannerButton(self.tr("Try again"), lambda: self.tasks.start(self._retry_history()))
-        self.show_error(error, [retry])
-
     async def _retry_history(self) -> None:
         if self.engine.history is not None and await self.engine.history.flush():
             self.show_banner(Banner(Message(kind="accent", title=self.tr("The runs are saved now."))))
@@ -361,9 +417,6 @@ class Desk(QObject):
     def _show_data_folder(self) -> None:
         self.folders.root.mkdir(parents=True, exist_ok=True)
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.folders.root)))
-
-    def _about(self) -> None:
-        About(self.folders, self.window).open()
 
     # -- leaving ------------------------------------------------------------------------------------------------------
 
@@ -391,14 +444,16 @@ class Desk(QObject):
     async def shut_down(self) -> None:
         """Stop all runs, end what is under way, keep what is unsaved, stop listening to the engine."""
         self.overview.close()
+        self._profiles.close()
         # The group would tell of stacks that go, to actions that went before.
         self._undo.blockSignals(True)
         await asyncio.gather(*(tab.runs.close() for tab in self.documents.tabs))
-        for tab in self.documents.tabs:
-            tab.document.close()
+        await asyncio.gather(*(tab.document.close() for tab in self.documents.tabs))
         await self.tasks.close()
+        await self.options.close()
         for stop_listening in self._stop_listening:
             stop_listening()
+        gc.unfreeze()
 
     def _remember_open(self) -> None:
         if not self._closing:

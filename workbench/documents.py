@@ -1,5 +1,6 @@
 """The open flows: opening, saving, closing, recovering; one tab each."""
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -9,16 +10,20 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from engine import Engine, EngineError, LoadedFlow, StorageError, bundled, load_flow, read_flow
+from engine import Engine, EngineError, LoadedFlow, StorageError, bundled, flow_text, load_flow, read_flow
 from engine.errors import FlowInvalid
+from engine.flow.subflow_files import SAMPLE, FlowFiles
 from engine.folders import Folders
 from engine.recovery_files import RecoveredDocument, RecoveryFiles
-from workbench.designer.flow_document import ChangedOnDisk, FlowDocument
+from engine.saved_versions import SavedVersion, SavedVersions
+from workbench.designer.flow_document import ChangedOnDisk, FlowDocument, Saving
 from workbench.error_presenter import error_banner
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
 from workbench.settings import Settings
 from workbench.tasks import Tasks
+from workbench.text_difference import difference
+from workbench.trust_question import TrustQuestion
 from workbench.widgets.banner import Banner, BannerButton, Message
 
 FIRST_FLOW = "release-announcement"
@@ -47,6 +52,7 @@ class Documents(QObject):
         self._folders = folders
         self._tasks = tasks
         self._recovery = RecoveryFiles(folders.recovery)
+        self.versions = SavedVersions(folders.versions)
         self.is_asking = False
         """A question about closing is on the screen."""
         window.tab_close_requested.connect(self._close_editor)
@@ -57,52 +63,62 @@ class Documents(QObject):
         editor = self._window.tabs.currentWidget()
         return next((tab for tab in self.tabs if tab.editor is editor), None)
 
-    def start(self, documents: Sequence[str]) -> None:
+    async def start(self, documents: Sequence[str]) -> None:
         """Open the flows named on the command line, else those of the last time, else the first sample."""
         for name in documents or self._settings.open_documents or [FIRST_FLOW]:
-            self.open(name)
+            await self.open(name)
         if not self.tabs and not documents:
-            self.open(FIRST_FLOW)
-        self._offer_recovery()
+            await self.open(FIRST_FLOW)
         self.list_changed.emit()
+        await self._offer_recovery()
 
-    def open(self, source: str) -> FlowTab | None:
+    def _open_all(self, sources: Sequence[str]) -> None:
+        for source in sources:
+            self.open_soon(source)
+
+    def open_soon(self, source: str) -> None:
+        """Open a flow, for whoever does not wait for it."""
+        self._tasks.start(self.open(source))
+
+    async def open(self, source: str) -> FlowTab | None:
         """Open a flow by path or sample name, or bring its tab to the front; a broken file becomes a banner."""
-        is_sample = source in bundled.names("resources", "flows", suffix=".flow.json")
-        name = source if is_sample else str(Path(source).absolute())
-        known = next((tab for tab in self.tabs if tab.source == name), None)
-        if known is not None:
-            self._window.tabs.setCurrentWidget(known.editor)
+        name = _absolute(source)
+        if (known := self._to_front(name)) is not None:
             return known
         try:
-            loaded = (
-                read_flow(bundled.read_bytes("resources", "flows", f"{name}.flow.json"), name=f"{name}.flow.json")
-                if is_sample
-                else load_flow(name)
-            )
+            loaded = await asyncio.to_thread(_read, name)
         except EngineError as error:
             self._tell(error)
             return None
-        if not is_sample:
-            self._settings.add_recent(name)
-        return self.add(loaded, name, None if is_sample else Path(name))
+        if (known := self._to_front(name)) is not None:  # it was asked for twice
+            return known
+        if _is_sample(name):
+            return self.add(loaded, name, None)
+        self._settings.add_recent(name)
+        return self.add(loaded, name, Path(name))
+
+    def _to_front(self, source: str) -> FlowTab | None:
+        known = next((tab for tab in self.tabs if tab.source == source), None)
+        if known is not None:
+            self._window.tabs.setCurrentWidget(known.editor)
+        return known
 
     def choose_file(self) -> None:
         """Ask for a flow file and open it."""
         dialog = QFileDialog(self._window, self.tr("Open flow"), str(self._folder()), self._file_filter())
         dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.filesSelected.connect(lambda names: [self.open(name) for name in names])
+        dialog.filesSelected.connect(self._open_all)
         dialog.open()
 
-    def save(self, tab: FlowTab) -> bool:
-        """Save to the flow's file; a flow without one asks for it. Returns whether it is saved now."""
+    def save(self, tab: FlowTab) -> None:
+        """Save to the flow's file; a flow without one asks for it."""
         if not self._may_save(tab):
-            return False
+            return
         if tab.document.path is None:
             self.save_as(tab)
-            return False
-        return self._save_to(tab, tab.document.path)
+        else:
+            self._save_soon_to(tab, tab.document.path)
 
     def _may_save(self, tab: FlowTab) -> bool:
         """Whether every field took what was typed; else the first that did not has the cursor, and a banner says so."""
@@ -122,37 +138,66 @@ class Documents(QObject):
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix("flow.json")
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(lambda chosen: self._save_to(tab, Path(chosen)))
+        dialog.fileSelected.connect(lambda chosen: self._save_soon_to(tab, Path(chosen)))
         dialog.open()
 
-    def _save_to(self, tab: FlowTab, path: Path, *, overwrite: bool = False) -> bool:
+    def _save_soon_to(self, tab: FlowTab, path: Path, *, overwrite: bool = False) -> None:
+        self._tasks.start(self._finish_save(tab, self._begin_save(tab, path, overwrite=overwrite)))
+
+    def _begin_save(self, tab: FlowTab, path: Path, *, overwrite: bool = False) -> Saving:
+        """Save the flow as it is at this moment; what is typed from here on is a step of its own for undo."""
+        tab.editor.undo_stack.setClean()
+        return tab.document.begin_save(path, overwrite=overwrite)
+
+    async def _finish_save(self, tab: FlowTab, saving: Saving) -> bool:
+        path = saving.path
         try:
-            tab.document.save(path, overwrite=overwrite)
+            await tab.document.finish_save(saving)
         except EngineError as error:
             buttons = [BannerButton(self.tr("Save as…"), partial(self.save_as, tab))]
             if isinstance(error, ChangedOnDisk):
-                buttons.append(BannerButton(self.tr("Reload"), partial(self._reload, tab, path)))
-                buttons.append(BannerButton(self.tr("Overwrite"), partial(self._save_to, tab, path, overwrite=True)))
+                again = partial(self._save_soon_to, tab, path, overwrite=True)
+                reload = partial(self._reload, tab, path)
+                buttons.append(BannerButton(self.tr("Reload"), lambda: self._tasks.start(reload())))
+                buttons.append(BannerButton(self.tr("Overwrite"), again))
             self._tell(error, buttons)
             return False
-        tab.editor.undo_stack.setClean()
-        tab.source, tab.run_title = str(path.absolute()), ""
+        try:
+            await asyncio.to_thread(tab.trust.saved)
+        except EngineError as error:
+            self._tell(error)
+        try:
+            await tab.frozen.saved(_absolute(path))
+        except EngineError as error:
+            self._tell(error)
+        tab.source, tab.run_title = _absolute(path), ""
         self._settings.add_recent(tab.source)
         self._title_changed(tab)
         self.list_changed.emit()
         return True
 
-    def _reload(self, tab: FlowTab, path: Path) -> None:
+    async def _reload(self, tab: FlowTab, path: Path) -> None:
         """Take what others wrote into the flow's file; what was edited here comes back with Undo."""
         try:
-            loaded = load_flow(path)
+            loaded = await asyncio.to_thread(load_flow, path)
         except EngineError as error:
             self._tell(error)
             return
         tab.editor.edit(self.tr("Reload from disk"), loaded.spec)
         tab.document.saved_as_read(loaded)
+        await asyncio.to_thread(tab.trust.read_again)
         tab.editor.undo_stack.setClean()
         self._title_changed(tab)
+
+    def restore_soon(self, tab: FlowTab, version: SavedVersion) -> None:
+        """Put a version that was saved before into the editor; saving and undoing are up to the person."""
+        self._tasks.start(self._restore(tab, version))
+
+    async def _restore(self, tab: FlowTab, version: SavedVersion) -> None:
+        name = tab.document.path.name if tab.document.path else tab.title
+        loaded = await asyncio.to_thread(lambda: read_flow(version.read(), name=name))
+        when = version.saved.astimezone().strftime("%H:%M, %d %B")
+        tab.editor.edit(self.tr("Restore the version of %1").replace("%1", when), loaded.spec)
 
     def close_tab(self, tab: FlowTab) -> None:
         """Close a flow; asks when it runs or has changes."""
@@ -163,11 +208,11 @@ class Documents(QObject):
 
     def add(self, loaded: LoadedFlow, source: str, path: Path | None, *, run_title: str = "") -> FlowTab:
         """Open a tab for a flow that was read; `source` names it between starts, `run_title` a recorded run of it."""
-        document = FlowDocument.of(loaded, path, source, self._recovery)
-        tab = FlowTab(document, self._engine, source, self)
+        document = FlowDocument.of(loaded, path, source, self._recovery, self.versions)
+        tab = FlowTab(document, self._engine, source, self, made_here=path is None and not run_title)
         tab.run_title = run_title
         self.tabs.append(tab)
-        tab.inspector.flow_form.show_values(self._settings.inputs(source))
+        self._follow_inspector(tab)
         document.recovery_failed.connect(self._tell)
         document.modified_changed.connect(lambda _modified: self._title_changed(tab))
         document.spec_changed.connect(lambda _before, _after: self._title_changed(tab))
@@ -177,11 +222,35 @@ class Documents(QObject):
         tab.editor.setFocus()
         for problem in loaded.problems:
             self.banner_made.emit(Banner(Message(kind="warn", title=str(problem))))
+        question = TrustQuestion(tab, self._window)
+        question.banner_made.connect(self.banner_made)
+        question.failed.connect(self._tell)
+        self._tasks.start(question.begin())
         return tab
+
+    def _follow_inspector(self, tab: FlowTab) -> None:
+        inspector = tab.inspector
+        inspector.flow_form.show_values(self._settings.inputs(tab.source))
+        inspector.set_open(self._settings.sections)
+        inspector.folded.connect(self._remember_sections)
+        inspector.flow_requested.connect(lambda reference: self._open_inner(tab, reference))
+
+    def _remember_sections(self, sections: dict[str, bool]) -> None:
+        self._settings.sections = sections
+        for tab in self.tabs:
+            tab.inspector.set_open(sections)
+
+    def _open_inner(self, tab: FlowTab, reference: str) -> None:
+        """Open the flow that a node runs."""
+        files = FlowFiles(tab.document.origin, trusted=True)
+        try:
+            self.open_soon(files.resolved(reference, files.origin).removeprefix(SAMPLE))
+        except EngineError as error:
+            self._tell(error)
 
     async def _remove(self, tab: FlowTab) -> None:
         await tab.runs.close()
-        tab.document.close()
+        await tab.document.close()
         self._window.remove_tab(tab.editor, tab.inspector, tab.panel)
         self.tabs.remove(tab)
         self.tab_removed.emit(tab)
@@ -208,47 +277,64 @@ class Documents(QObject):
         self._folders.flows.mkdir(parents=True, exist_ok=True)
         return self._folders.flows
 
-    def _offer_recovery(self) -> None:
-        for found in self._recovery.found():
-            kept = self._apart(found)
+    async def _offer_recovery(self) -> None:
+        for found in await asyncio.to_thread(self._recovery.found):
+            kept = await self._apart(found)
             when = datetime.fromtimestamp(kept.saved).astimezone().strftime("%H:%M, %d %B")
             name = Path(kept.path).name if kept.path else kept.document
             buttons = [
-                BannerButton(self.tr("Open it"), partial(self._recover, kept)),
-                BannerButton(self.tr("Discard"), partial(self._discard, kept)),
+                BannerButton(self.tr("Open it"), partial(self._recover_soon, kept)),
+                BannerButton(self.tr("Discard"), partial(self._discard_soon, kept)),
             ]
             title = self.tr("An unsaved version of %1 from %2 was kept.").replace("%1", name).replace("%2", when)
-            text = self.tr("The program ended unexpectedly.")
-            message = Message(kind="accent", title=title, text=text, icon="history")
+            text, details = await asyncio.to_thread(self._compared, kept)
+            message = Message(kind="accent", title=title, text=text, details=details, icon="history")
             self.banner_made.emit(Banner(message, buttons))
 
-    def _apart(self, found: RecoveredDocument) -> RecoveredDocument:
+    def _compared(self, kept: RecoveredDocument) -> tuple[str, str]:
+        """What to say about a version that was kept, and how it differs from what is saved."""
+        ended = self.tr("The program ended unexpectedly.")
+        try:
+            saved = _read(kept.path or kept.document)
+        except EngineError:
+            return f"{ended} {self.tr('There is no saved version to compare it with.')}", ""
+        details = difference(flow_text(saved.spec), kept.text)
+        if not details:
+            return f"{ended} {self.tr('It is the same as the saved version.')}", ""
+        if kept.path and saved.digest != kept.base_digest:
+            return (
+                f"{ended} {self.tr('The saved file was changed meanwhile. The details show the difference.')}",
+                details,
+            )
+        return f"{ended} {self.tr('The details show the difference to the saved version.')}", details
+
+    async def _apart(self, found: RecoveredDocument) -> RecoveredDocument:
         """Keep a version from being replaced by the next changes of its document while nobody has decided about it."""
         try:
-            return self._recovery.set_aside(found)
+            return await asyncio.to_thread(self._recovery.set_aside, found)
         except StorageError as error:
             self._tell(error)
             return found
 
-    def _discard(self, kept: RecoveredDocument) -> None:
-        try:
-            self._recovery.discard(kept)
-        except StorageError as error:
-            self._tell(error)
+    def _discard_soon(self, kept: RecoveredDocument) -> None:
+        self._tasks.start(asyncio.to_thread(self._recovery.discard, kept))
 
-    def _recover(self, kept: RecoveredDocument) -> None:
+    def _recover_soon(self, kept: RecoveredDocument) -> None:
+        self._tasks.start(self._recover(kept))
+
+    async def _recover(self, kept: RecoveredDocument) -> None:
         try:
-            loaded = read_flow(kept.text, name=kept.path or kept.document)
+            loaded = await asyncio.to_thread(read_flow, kept.text, name=kept.path or kept.document)
         except EngineError as error:
             self._tell(error)
             return
-        tab = self.open(kept.path or kept.document)
+        tab = await self.open(kept.path or kept.document)
         if tab is None:
             tab = self.add(loaded, kept.document, None)
             tab.document.forget_saved()
         tab.editor.edit(self.tr("Recover unsaved version"), loaded.spec)
         tab.document.keep_now()
-        self._discard(kept)
+        self._discard_soon(kept)
 
     def _title_changed(self, tab: FlowTab) -> None:
         mark = " •" if tab.document.is_modified else ""
@@ -290,11 +376,38 @@ class Documents(QObject):
                 for tab in changed:
                     tab.document.discard_recovery()
                 leave()
-            elif saving is not None and chosen is saving and all(self.save(tab) for tab in changed):
-                leave()
+            elif saving is not None and chosen is saving:
+                self._tasks.start(self._save_and_leave(changed, leave))
 
         question.finished.connect(answered)
         question.open()
+
+    async def _save_and_leave(self, tabs: Sequence[FlowTab], leave: Callable[[], object]) -> None:
+        for tab in tabs:
+            if not self._may_save(tab):
+                return
+            if tab.document.path is None:
+                self.save_as(tab)
+                return
+            if not await self._finish_save(tab, self._begin_save(tab, tab.document.path)):
+                return
+        leave()
+
+
+def _is_sample(source: str) -> bool:
+    return source in bundled.names("resources", "flows", suffix=".flow.json")
+
+
+def _absolute(source: str | Path) -> str:
+    """What a flow goes by: the name of a sample, or the whole path of a file."""
+    return str(source) if _is_sample(str(source)) else str(Path(source).absolute())
+
+
+def _read(name: str) -> LoadedFlow:
+    """A sample or a file, as it is saved; raises EngineError."""
+    if _is_sample(name):
+        return read_flow(bundled.read_bytes("resources", "flows", f"{name}.flow.json"), name=f"{name}.flow.json")
+    return load_flow(name)
 
 
 def slug(title: str) -> str:

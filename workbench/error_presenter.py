@@ -1,30 +1,39 @@
 """Turns errors into banners, and catches those nobody else caught: each is told once and logged once."""
 
-import asyncio
 import logging
+import re
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
 
-from engine.errors import EngineError, FlowInvalid, ProfileInvalid
+from engine.errors import EngineError
 from workbench.widgets.banner import Banner, BannerButton, Message
+
+if TYPE_CHECKING:
+    import asyncio
 
 logger = logging.getLogger(__name__)
 translate = QCoreApplication.translate
 
+OVERRIDES = re.compile(r"^(Error calling Python override of [\w:]+\(\): )+")
+"""What PySide writes before the message of an exception that passes through a method Qt called."""
+
 
 def error_banner(error: BaseException, buttons: Sequence[BannerButton] = ()) -> Banner:
     """A banner for an error: its sentence, its hint, its facts below."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     if not isinstance(error, EngineError):
-        what = str(error) or type(error).__name__
+        what = OVERRIDES.sub("", str(error)) or type(error).__name__
         title = translate("error_presenter", "Something went wrong: %1").replace("%1", what)
-        return Banner(Message(kind="err", title=title, text=translate("error_presenter", "The log has the details.")))
+        text = translate("error_presenter", "The log has the details.")
+        return Banner(Message(kind="err", title=title, text=text), buttons)
     details = [f"{name}: {value}" for name, value in error.facts.items()]
-    if isinstance(error, FlowInvalid | ProfileInvalid):
-        details += [str(problem) for problem in error.problems]
+    details += [str(problem) for problem in error.problems]
     message = Message(kind="err", title=error.message, text=error.hint, details="\n".join(details))
     return Banner(message, buttons)
 
@@ -52,7 +61,7 @@ class LastResort(QObject):
             sys.excepthook, threading.excepthook = self._before
             self._before = None
 
-    def follow(self, loop: asyncio.AbstractEventLoop) -> None:
+    def follow(self, loop: "asyncio.AbstractEventLoop") -> None:
         """Take what tasks and callbacks of this loop let escape."""
         loop.set_exception_handler(self._unhandled_in_loop)
 
@@ -74,7 +83,7 @@ class LastResort(QObject):
         if error is not None:
             self._unhandled(args.exc_type, error, args.exc_traceback)
 
-    def _unhandled_in_loop(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def _unhandled_in_loop(self, _loop: "asyncio.AbstractEventLoop", context: dict[str, object]) -> None:
         error = context.get("exception")
         if isinstance(error, BaseException):
             self._unhandled(type(error), error, error.__traceback__)

@@ -3,11 +3,21 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QModelIndex, QSize, QSortFilterProxyModel, Qt, Signal
+from PySide6.QtCore import (
+    QMimeData,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QSize,
+    QSortFilterProxyModel,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QLineEdit, QTreeView, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QStyleOptionViewItem, QTreeView, QVBoxLayout, QWidget
 
 from workbench.theme import theme
+from workbench.widgets.dragged_flow import dragged_flow
 from workbench.widgets.row_delegate import RowDelegate
 
 ITEM_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -26,10 +36,40 @@ class ExplorerItem:
     tip: str = ""
     icon: str = ""
     color: str = "text2"
+    status: str = ""
+    """Of a run."""
+    ends_matter: bool = False
+    """Where there is no room the middle of the text goes, not its end."""
 
 
 KINDS = ("flow", "run", "profile")
 """The groups, in order."""
+
+
+class ExplorerRows(RowDelegate):
+    """Cuts each text where it says least."""
+
+    def initStyleOption(  # noqa: N802
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """Choose where the text is cut."""
+        super().initStyleOption(option, index)
+        item = index.data(ITEM_ROLE)
+        if item is not None and item.ends_matter:
+            option.textElideMode = Qt.TextElideMode.ElideMiddle
+
+
+class ExplorerModel(QStandardItemModel):
+    """Rows of which the flows can be dragged onto a canvas."""
+
+    def mimeTypes(self) -> list[str]:  # noqa: N802
+        """What is dragged."""
+        return list(dragged_flow("").formats())
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:  # noqa: N802
+        """The first flow among some rows."""
+        items = (index.data(ITEM_ROLE) for index in indexes)
+        return dragged_flow(next((item.id for item in items if item is not None and item.kind == "flow"), ""))
 
 
 class Explorer(QWidget):
@@ -37,18 +77,24 @@ class Explorer(QWidget):
 
     item_activated = Signal(object)
     """The ExplorerItem that was double-clicked or entered."""
+    menu_wanted = Signal(object, QPoint)
+    """A context menu is wanted for this ExplorerItem, or None beside all of them; where on the screen."""
     folds_changed = Signal(list)
     """The kinds of the groups that the person folded."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._items: dict[str, Sequence[ExplorerItem]] = dict.fromkeys(KINDS, ())
+        self._items: dict[str, Sequence[ExplorerItem]] = {}
+        """Rows by kind; a kind that was never shown is not known yet, which is not the same as empty."""
         self._folded: set[str] = set()
         self._filter = QLineEdit(self)
         self._filter.setPlaceholderText(self.tr("Filter"))
         self._filter.setClearButtonEnabled(True)
         self._filter.setAccessibleName(self.tr("Filter the explorer"))
-        self._model = QStandardItemModel(self)
+        self._filter_icon = self._filter.addAction(theme.icon("search", 14), QLineEdit.ActionPosition.LeadingPosition)
+        self._current = ("", "")
+        """Kind and id of the row that was current before the rows were made anew."""
+        self._model = ExplorerModel(self)
         self._proxy = QSortFilterProxyModel(self)
         self._proxy.setSourceModel(self._model)
         self._proxy.setRecursiveFilteringEnabled(True)
@@ -59,11 +105,15 @@ class Explorer(QWidget):
         self._tree.setUniformRowHeights(True)
         self._tree.setIndentation(theme.px(14))
         self._tree.setEditTriggers(QTreeView.EditTrigger.NoEditTriggers)
+        self._tree.setSelectionMode(QTreeView.SelectionMode.ExtendedSelection)
         self._tree.setTextElideMode(Qt.TextElideMode.ElideRight)
         self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._tree.setDragDropMode(QTreeView.DragDropMode.DragOnly)
         self._tree.setAccessibleName(self.tr("Explorer"))
-        self._tree.setItemDelegate(RowDelegate(24, self))
+        self._tree.setItemDelegate(ExplorerRows(24, self))
         self._tree.activated.connect(self._activate)
+        self._tree.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self._tree.customContextMenuRequested.connect(self._want_menu)
         self._tree.collapsed.connect(lambda index: self._fold(index, True))
         self._tree.expanded.connect(lambda index: self._fold(index, False))
         layout = QVBoxLayout(self)
@@ -77,13 +127,42 @@ class Explorer(QWidget):
 
     def show_items(self, kind: str, items: Sequence[ExplorerItem]) -> None:
         """Replace the rows of one group."""
-        if self._items[kind] != items:
+        if self._items.get(kind) != items:
             self._items[kind] = items
             self._fill()
 
     def items(self, kind: str) -> Sequence[ExplorerItem]:
         """The rows of one group."""
-        return self._items[kind]
+        return self._items.get(kind, ())
+
+    def chosen(self) -> list[ExplorerItem]:
+        """The selected rows, from the top."""
+        rows = sorted(
+            self._tree.selectionModel().selectedIndexes(), key=lambda index: (index.parent().row(), index.row())
+        )
+        return [item for index in rows if (item := index.data(ITEM_ROLE)) is not None]
+
+    def set_current(self, kind: str, item_id: str) -> None:
+        """Make a row the current one, if it is listed; nothing is opened."""
+        self._current = kind, item_id
+        self._show_current()
+
+    def _show_current(self) -> None:
+        for row in range(self._model.rowCount()):
+            head = self._model.item(row)
+            if head.data(KIND_ROLE) in self._folded:
+                continue  # to make a row the current one would unfold its group
+            for line in range(head.rowCount()):
+                item = head.child(line).data(ITEM_ROLE)
+                if item is not None and (item.kind, item.id) == self._current:
+                    self._tree.setCurrentIndex(self._proxy.mapFromSource(head.child(line).index()))
+                    return
+        self._tree.setCurrentIndex(QModelIndex())
+
+    def _keep_current(self) -> None:
+        item = self._tree.currentIndex().data(ITEM_ROLE)
+        if item is not None:
+            self._current = item.kind, item.id
 
     def set_folded(self, kinds: Iterable[str]) -> None:
         """Fold exactly the groups of these kinds."""
@@ -105,6 +184,8 @@ class Explorer(QWidget):
 
     def _fill(self) -> None:
         self._tree.setIconSize(QSize(theme.px(16), theme.px(16)))
+        self._filter_icon.setIcon(theme.icon("search", 14))
+        self._keep_current()
         self._model.clear()
         titles = {
             "flow": (self.tr("Flows"), self.tr("No flow yet")),
@@ -118,13 +199,14 @@ class Explorer(QWidget):
             head.setForeground(theme.color("muted"))
             head.setFlags(Qt.ItemFlag.ItemIsEnabled)
             head.setData(kind, KIND_ROLE)
-            for item in self._items[kind]:
+            for item in self.items(kind):
                 row = QStandardItem(item.text)
                 row.setIcon(theme.icon(item.icon, 16, item.color, checked=None))
                 row.setToolTip(item.tip or item.text)
                 row.setData(item, ITEM_ROLE)
+                row.setDragEnabled(kind == "flow")
                 head.appendRow(row)
-            if not self._items[kind]:
+            if kind in self._items and not self._items[kind]:
                 row = QStandardItem(empty)
                 row.setForeground(theme.color("muted"))
                 row.setFlags(Qt.ItemFlag.NoItemFlags)
@@ -132,10 +214,17 @@ class Explorer(QWidget):
             head.setSizeHint(QSize(0, theme.px(28)))
             self._model.appendRow(head)
         self._show_folds()
+        self._show_current()
 
     def _filter_changed(self, text: str) -> None:
         self._proxy.setFilterFixedString(text)
         self._show_folds()
+
+    def _want_menu(self, place: QPoint) -> None:
+        index = self._tree.indexAt(place)
+        self.menu_wanted.emit(
+            index.data(ITEM_ROLE) if index.isValid() else None, self._tree.viewport().mapToGlobal(place)
+        )
 
     def _activate(self, index: QModelIndex) -> None:
         item = index.data(ITEM_ROLE)

@@ -1,8 +1,6 @@
 """The Log dock: what the program noted, newest last; and the log file behind it."""
 
 import logging
-import logging.handlers
-import re
 from collections import deque
 from pathlib import Path
 
@@ -10,23 +8,10 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QVBoxLayout, QWidget
 
+from engine.redaction import RedactingFilter
 from workbench.theme import theme
 
 KEPT_LINES = 2000
-
-KEY_SHAPES = re.compile(r"\b(?:sk|pk|key|hf|gsk|xai)[-_][A-Za-z0-9_-]{12,}|(?<=Bearer )\S+")
-
-
-class MaskKeys(logging.Filter):
-    """Keeps key-shaped text out of every log line."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Replace what looks like a key; the line stays."""
-        text = record.getMessage()
-        masked = KEY_SHAPES.sub("***", text)
-        if masked != text:
-            record.msg, record.args = masked, ()
-        return True
 
 
 class LogBridge(QObject):
@@ -56,34 +41,36 @@ class QtLogHandler(logging.Handler):
             self.lines.append(record.getMessage())
 
 
-def install_logging(log_file: Path) -> QtLogHandler:
+def install_logging(handler: QtLogHandler, log_file: Path) -> None:
     """Log to the window and, where the disk allows, to a rotating file of 1 MB."""
-    handler = QtLogHandler()
     root = logging.getLogger()
     root.setLevel(logging.INFO)
+    from logging.handlers import RotatingFileHandler
+
     handlers: list[logging.Handler] = [handler]
     try:
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        file = logging.handlers.RotatingFileHandler(log_file, maxBytes=1_000_000, backupCount=2, encoding="utf-8")
+        file = RotatingFileHandler(log_file, maxBytes=1_000_000, backupCount=2, encoding="utf-8")
     except OSError as error:
         handler.lines.append(f"No log file: {error}")
     else:
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
         handlers.append(file)
     for each in handlers:
-        each.addFilter(MaskKeys())
+        each.addFilter(RedactingFilter())
         root.addHandler(each)
     # HTTP libraries would write addresses and headers.
     for name in ("httpx", "httpcore", "aiohttp", "asyncio", "qasync"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    return handler
 
 
 def remove_logging(handler: QtLogHandler) -> None:
     """Take back `install_logging`."""
+    from logging.handlers import RotatingFileHandler
+
     root = logging.getLogger()
     for each in list(root.handlers):
-        if each is handler or isinstance(each, logging.handlers.RotatingFileHandler):
+        if each is handler or isinstance(each, RotatingFileHandler):
             root.removeHandler(each)
             each.close()
 

@@ -27,6 +27,7 @@ from workbench.menu_row import MenuRow
 from workbench.problems_dock import ProblemsView
 from workbench.status_line import StatusLine
 from workbench.theme import theme
+from workbench.widgets.action_box import ActionBox
 from workbench.widgets.banner_stack import BannerStack
 from workbench.widgets.elided import ElidedLabel, ElidedPushButton
 from workbench.widgets.empty_place import EmptyPlace
@@ -106,6 +107,10 @@ class MainWindow(QMainWindow):
             self.welcome.addWidget(page)
         self._build_center()
         self.inspectors, self.run_panels = QStackedWidget(self), QStackedWidget(self)
+        self.outlines = QStackedWidget(self)
+        self.outlines.addWidget(
+            EmptyPlace("outline", self.tr("No flow open"), self.tr("The agents of a flow appear here as a tree."), self)
+        )
         self.inspectors.addWidget(
             EmptyPlace("sliders", self.tr("No flow open"), self.tr("What you select appears here."), self)
         )
@@ -144,9 +149,12 @@ class MainWindow(QMainWindow):
         bar.setObjectName("main")
         bar.setMovable(False)
         bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
-        for action_id in ("run", "stop", "", "undo", "redo", "", "fit", "zoom_out", "zoom_in"):
-            if action_id:
-                bar.addAction(self.actions_by_id[action_id])
+        for action_id in ("run", "stop", "use_cache", "", "undo", "redo", "", "fit", "zoom_out", "zoom_in"):
+            if action_id == "use_cache":
+                bar.addWidget(ActionBox(self.actions_by_id[action_id], bar))
+            elif action_id:
+                own = action_id in ("run", "stop")  # with icons of their own colours
+                bar.addAction(self.actions_by_id[action_id] if own else self.actions_by_id.on_bar(action_id))
             else:
                 bar.addSeparator()
         for action_id, style in (("run", "primary"), ("stop", "text")):
@@ -164,7 +172,8 @@ class MainWindow(QMainWindow):
         self.run_hint.setProperty("role", "secondary")
         self.run_hint.setAccessibleName(self.tr("What a run would do"))
         bar.addWidget(self.run_hint)
-        bar.addAction(self.actions_by_id["theme_toggle"])
+        bar.addAction(self.actions_by_id.on_bar("theme_toggle"))
+        bar.addAction(self.actions_by_id.on_bar("settings"))
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, bar)
         return bar
 
@@ -211,6 +220,9 @@ class MainWindow(QMainWindow):
             Qt.DockWidgetArea.BottomDockWidgetArea,
         )
         self._add_dock("explorer", self.tr("Explorer"), self.explorer, left, "folder")
+        self._add_dock("outline", self.tr("Outline"), self.outlines, left, "outline")
+        # It shares its side with the explorer, and both fit on a small screen with large text.
+        self.outlines.setMinimumSize(LEAST_HEIGHT, LEAST_HEIGHT // 2)
         self._add_dock("inspector", self.tr("Inspector"), self.inspectors, right, "sliders")
         self._add_dock("run", self.tr("Run"), _scrolling(self.run_panels, self), bottom, "run")
         self._add_dock("problems", self.tr("Problems"), self.problems, bottom, "warning")
@@ -266,6 +278,8 @@ class MainWindow(QMainWindow):
             self.tabifyDockWidget(bottom[0], dock)
         bottom[0].raise_()
         self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, self.docks["explorer"])
+        self.splitDockWidget(self.docks["explorer"], self.docks["outline"], Qt.Orientation.Vertical)
+        self.docks["outline"].hide()
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.docks["inspector"])
         wide = self.width() >= theme.px(WIDE)
         self.docks["explorer"].setVisible(wide)
@@ -423,7 +437,8 @@ def _scrolling(widget: QWidget, parent: QWidget) -> QScrollArea:
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    area.setViewport(viewport := QWidget(area))  # to ask for Qt's own takes PySide 30 ms, once
     area.setWidget(widget)
-    for part in (widget, area.viewport()):  # the dock's own background
+    for part in (widget, viewport):  # the dock's own background
         part.setAutoFillBackground(False)
     return area

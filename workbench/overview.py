@@ -1,7 +1,10 @@
 """What the window shows about flows, profiles and runs: explorer, status bar, titles, palette."""
 
+import asyncio
 import time
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -9,33 +12,24 @@ from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence
 from PySide6.QtWidgets import QWidget
 
-from engine import Engine, EngineError, Problem, RunRow, bundled, load_flow, read_flow
+from engine import Engine, EngineError, Problem, RunRow, StorageError, bundled, load_flow, read_flow
 from engine.flow.flow_check import check_flow
 from engine.flow.flow_spec import FlowSpec
 from engine.folders import Folders
 from engine.profile_store import ProfileEntry
+from workbench.after_paint import after_paint
 from workbench.command_palette import CommandPalette, Entry
 from workbench.documents import Documents
 from workbench.error_presenter import error_banner
 from workbench.explorer import ExplorerItem
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
+from workbench.run_looks import STATUS_LOOKS, origin_word, run_look, run_text, status_word
+from workbench.run_panel.run_state import State
 from workbench.settings import Settings
 from workbench.tasks import Tasks
-from workbench.text_format import clock_text, cost_text, rate_text
+from workbench.text_format import clock_text, cost_text, rate_text, when_text
 from workbench.widgets.banner import Banner, BannerButton, Message
-
-translate = QCoreApplication.translate
-
-STATUS_LOOKS = {
-    "finished": ("ok", "ok"),
-    "failed": ("failed", "err"),
-    "stopped": ("stop", "warn"),
-    "budget": ("warning", "warn"),
-    "crashed": ("error", "err"),
-    "running": ("spinner", "run"),
-}
-"""Status of a run → icon, colour."""
 
 
 class Overview(QObject):
@@ -69,13 +63,18 @@ class Overview(QObject):
         self._ticker = QTimer(self)
         self._ticker.setInterval(200)
         self._ticker.timeout.connect(self._show_run_state)
-        self.explorer.item_activated.connect(self._open_item)
+        self.explorer.item_activated.connect(self.open_item)
         self.explorer.set_folded(settings.folded)
         self.explorer.folds_changed.connect(lambda kinds: setattr(settings, "folded", kinds))
         self.problems.problem_chosen.connect(self._show_problem)
         self._palette.closed.connect(self._return_focus)
         documents.title_changed.connect(self._show_title)
-        documents.list_changed.connect(self.refresh_lists)
+        self._closed = False
+        self._reading = 0
+        """How often the lists have been read."""
+        self._reading_runs = 0
+        # At the start the flow is drawn first: the lists read all samples and profiles.
+        documents.list_changed.connect(lambda: after_paint(self, self.refresh_lists))
         documents.tab_added.connect(self._follow)
         documents.tab_removed.connect(lambda _tab: self.refresh_lists())
         window.tab_changed.connect(lambda _editor: self.show_current())
@@ -90,19 +89,26 @@ class Overview(QObject):
         self._show_problems()
         self._show_run_state()
         self._show_title()
+        tab = self._documents.current
+        if tab is not None:
+            kind = "run" if tab.run_title else "flow"
+            self.explorer.set_current(kind, tab.source.removeprefix("run ") if tab.run_title else tab.source)
 
     def close(self) -> None:
         """Stop following runs."""
         self._ticker.stop()
+        self._closed = True
 
     def _tell(self, error: EngineError) -> None:
         self.banner_made.emit(error_banner(error))
 
     def _run_changed(self) -> None:
         running = any(tab.is_running for tab in self._documents.tabs)
-        if running and not self._ticker.isActive():
+        if running:
             self._ticker.start()
-        elif not running:
+            # Also one that goes on is among the runs.
+            self._tasks.start(self._show_begun())
+        else:
             self._ticker.stop()
             self.refresh_lists()
         self._show_run_state()
@@ -124,7 +130,12 @@ class Overview(QObject):
             )
         else:
             icon, color = STATUS_LOOKS.get(progress.status, STATUS_LOOKS["failed"])
-            status.show_idle(status_word(progress.status), icon, color, share=progress.share)
+            word = status_word(progress.status)
+            if progress.status == "finished" and progress.cached and not progress.requests:
+                frozen = any(State.FROZEN in step.counts for step in tab.panel.model.steps.values())
+                # Frozen answers lie beside the history, not in the cache.
+                word = self.tr("Finished, no model asked") if frozen else self.tr("Finished, all from the cache")
+            status.show_idle(word, icon, color, share=progress.share)
         self._show_cost()
 
     def _show_cost(self) -> None:
@@ -134,39 +145,72 @@ class Overview(QObject):
 
     def refresh_lists(self) -> None:
         """Read flows, profiles, recorded runs and today's cost again."""
-        self.explorer.show_items("flow", self._flow_items())
-        self.explorer.show_items("profile", self._profile_items())
-        if self._engine.history is not None:
-            self._tasks.start(self._refresh_runs())
+        if not self._closed:
+            self._tasks.start(self.read_lists())
+
+    async def read_lists(self) -> None:
+        """Read flows, profiles, recorded runs and today's cost, in threads: their disk may be slow."""
+        self._reading += 1
+        number = self._reading
+        titles = await asyncio.to_thread(self._saved_flows, [*self._settings.recent])
+        entries = await asyncio.to_thread(self._engine.profiles.profiles)
+        if number == self._reading:  # else they are being read again
+            self.explorer.show_items("flow", self._flow_items(titles))
+            self.explorer.show_items("profile", [_profile_item(entry) for entry in entries])
+        await self._refresh_runs()
+
+    async def _show_begun(self) -> None:
+        """List the runs; that they cannot be written, the history tells by itself."""
+        with suppress(StorageError):
+            await self._refresh_runs()
 
     async def _refresh_runs(self) -> None:
         history = self._engine.history
         if history is None:
             return
-        rows = await history.runs(50)
+        self._reading_runs += 1
+        number = self._reading_runs
+        rows, total = await history.runs(50), await history.today_cost()
+        if number != self._reading_runs:  # they are being read again
+            return
         self.explorer.show_items("run", [run_item(row) for row in rows])
-        total = await history.today_cost()
         self._today = cost_text(total.cost, total.provenance)
         self._show_cost()
 
-    def _flow_items(self) -> list[ExplorerItem]:
+    def _saved_flows(self, recent: Sequence[str]) -> dict[str, str]:
+        """Path → title of the person's flows: those in the data folder, then others opened lately."""
+        own = sorted(str(path) for path in self._folders.flows.glob("*.flow.json"))
+        return {path: self._file_title(Path(path)) for path in [*own, *recent] if Path(path).exists()}
+
+    def _flow_items(self, saved: Mapping[str, str]) -> list[ExplorerItem]:
         items: dict[str, ExplorerItem] = {}
         for tab in (tab for tab in self._documents.tabs if not tab.run_title):
             mark = " •" if tab.document.is_modified else ""
             items[tab.source] = ExplorerItem(
                 kind="flow", id=tab.source, text=tab.document.title + mark, tip=tab.source, icon="flow", color="accent"
             )
-        own = sorted(str(path) for path in self._folders.flows.glob("*.flow.json"))
-        for path in [*own, *self._settings.recent]:
-            if path not in items and Path(path).exists():
-                title = self._file_title(Path(path))
+        for path, title in saved.items():
+            if path not in items:
                 items[path] = ExplorerItem(kind="flow", id=path, text=title, tip=path, icon="flow")
         for name in usable_samples():
             if name not in items:
                 tip = self.tr("Sample: %1").replace("%1", name)
                 title = sample_title(name)
                 items[name] = ExplorerItem(kind="flow", id=name, text=title, tip=tip, icon="flow")
-        return list(items.values())
+        return self._told_apart(list(items.values()))
+
+    def _told_apart(self, items: list[ExplorerItem]) -> list[ExplorerItem]:
+        """Say of flows with the same name which is the sample, and the files of the others."""
+        mark = " •"
+        names = [item.text.removesuffix(mark) for item in items]
+        apart = []
+        for item, name in zip(items, names, strict=True):
+            if names.count(name) > 1:
+                own = Path(item.id).is_absolute()
+                which = Path(item.id).name.removesuffix(".flow.json") if own else self.tr("sample")
+                item = replace(item, text=f"{name} ({which}){item.text[len(name) :]}", ends_matter=True)
+            apart.append(item)
+        return apart
 
     def _file_title(self, path: Path) -> str:
         """The name of the flow in a file, or the file's own when it has none that can be read."""
@@ -179,39 +223,40 @@ class Overview(QObject):
             name = ""
         return name or path.name.removesuffix(".flow.json")
 
-    def _profile_items(self) -> list[ExplorerItem]:
-        items = []
-        for entry in self._engine.profiles.profiles():
-            tip = "\n".join([entry.name, *(problem.message for problem in entry.problems)])
-            icon, color = _profile_look(entry)
-            items.append(ExplorerItem(kind="profile", id=entry.name, text=entry.name, tip=tip, icon=icon, color=color))
-        return items
-
-    def _open_item(self, item: ExplorerItem) -> None:
+    def open_item(self, item: ExplorerItem) -> None:
+        """Open a flow or a recorded run, or show what a profile says."""
         match item.kind:
             case "flow":
-                self._documents.open(item.id)
+                self._documents.open_soon(item.id)
             case "profile":
                 self._show_profile(item.id)
             case "run":
                 self._tasks.start(self.open_run(item.id))
 
-    async def open_run(self, run_id: str) -> None:
-        """Show a recorded run as it looked, on the flow it was made with."""
-        history = self._engine.history
-        if history is None:
-            return
-        recorded = await history.run(run_id)
+    async def open_run(self, run_id: str) -> FlowTab:
+        """Show a recorded run as it looked, on the flow it was made with. Raises StorageError and FlowError."""
+        under_way = next((tab for tab in self._documents.tabs if tab.is_running and tab.run_id == run_id), None)
+        if under_way is not None:
+            self._window.tabs.setCurrentWidget(under_way.editor)
+            self._window.show_dock("run")
+            return under_way
+        recorded = await self._engine.recorded.run(run_id)
         loaded = read_flow(recorded.flow_text, name=recorded.row.flow)
         name = f"run {run_id}"
         tab = next((tab for tab in self._documents.tabs if tab.source == name), None)
         if tab is None:
-            title = f"{recorded.row.flow}, {when_text(recorded.row.started)}"
+            title = f"{recorded.row.flow}, {when_text(recorded.row.started.timestamp())}"
             tab = self._documents.add(loaded, name, None, run_title=title)
         self._window.tabs.setCurrentWidget(tab.editor)
         started = recorded.row.started.astimezone().strftime("%H:%M, %d %B")
-        tab.show_run(self.tr("%1, run of %2").replace("%1", recorded.row.flow).replace("%2", started), recorded.events)
+        tab.show_run(
+            self.tr("%1, run of %2").replace("%1", recorded.row.flow).replace("%2", started),
+            recorded.events,
+            recorded.row.status,
+            {key: list(values) for key, values in recorded.inputs.items()},
+        )
         self._window.show_dock("run")
+        return tab
 
     def _show_profile(self, name: str) -> None:
         """What a profile says and what is wrong with it."""
@@ -287,7 +332,7 @@ class Overview(QObject):
                     text=item.text,
                     icon=item.icon,
                     detail=item.tip.partition("\n")[0],
-                    run=partial(self._open_item, item),
+                    run=partial(self.open_item, item),
                 )
                 for item in self.explorer.items(kind)
             ]
@@ -319,6 +364,12 @@ class Overview(QObject):
         tab.editor.reveal(name)
 
 
+def _profile_item(entry: ProfileEntry) -> ExplorerItem:
+    tip = "\n".join([entry.name, *(problem.message for problem in entry.problems)])
+    icon, color = _profile_look(entry)
+    return ExplorerItem(kind="profile", id=entry.name, text=entry.name, tip=tip, icon=icon, color=color)
+
+
 def _profile_look(entry: ProfileEntry) -> tuple[str, str]:
     """Icon and colour of a profile: served here, usable, without its key, faulty."""
     if entry.profile is None:
@@ -346,31 +397,15 @@ def usable_samples() -> tuple[str, ...]:
     return tuple(name for name in names if not any(found.severity == "error" for found in check_flow(_sample(name))))
 
 
-def status_word(status: str) -> str:
-    """How a run ended, in words."""
-    words = {
-        "finished": translate("overview", "Finished"),
-        "failed": translate("overview", "Failed"),
-        "stopped": translate("overview", "Stopped"),
-        "budget": translate("overview", "Stopped at a limit"),
-        "crashed": translate("overview", "Crashed"),
-        "running": translate("overview", "Running"),
-    }
-    return words.get(status, words["failed"])
-
-
-def when_text(started: datetime) -> str:
-    """When a run began: the time, with the day unless that is today."""
-    local = started.astimezone()
-    today = local.date() == datetime.now().astimezone().date()
-    return local.strftime("%H:%M") if today else local.strftime("%d %b %H:%M")
-
-
 def run_item(row: RunRow) -> ExplorerItem:
     """A recorded run as a row of the explorer."""
-    icon, color = STATUS_LOOKS.get(row.status, STATUS_LOOKS["failed"])
+    icon, color = run_look(row)
     cost = cost_text(row.cost, row.provenance)
-    text = f"{when_text(row.started)}  {row.flow}"
+    text, origin = run_text(row), origin_word(row)
+    tip = f"{text}\n{status_word(row.status)}, {cost}"
+    if origin:
+        from_run = QCoreApplication.translate("overview", "%1, from run %2")
+        tip += "\n" + from_run.replace("%2", row.parent).replace("%1", origin[:1].upper() + origin[1:])
     return ExplorerItem(
-        kind="run", id=row.id, text=text, tip=f"{text}\n{status_word(row.status)}, {cost}", icon=icon, color=color
+        kind="run", id=row.id, text=text, tip=tip, icon=icon, color=color, status=row.status, ends_matter=bool(origin)
     )

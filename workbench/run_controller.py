@@ -2,21 +2,50 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
 from engine import Engine, Run
+from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
 from engine.flow.flow import Flow
+from engine.flow.frozen import Frozen
+from engine.flow.restart import Restart
+from engine.flow.tools import AllowTool, refuse
 
 logger = logging.getLogger(__name__)
+
+GATHERING = 0.01
+"""Seconds in which events are gathered: to pass on thousands a second one by one costs more than to make them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a run begins with."""
+
+    flow: Flow
+    context: Context
+    flow_text: str
+    """For the record."""
+    fresh: bool = False
+    """No answer is taken from the cache."""
+    restart: Restart | None = None
+    """Where a recorded run goes on."""
+    frozen: Sequence[Frozen] = ()
+    """The agents that are not asked."""
+    breakpoints: Breakpoints | None = None
+    """Where branches wait."""
+    allow_tool: AllowTool = refuse
+    """Asked before a tool with side effects runs."""
 
 
 class RunController(QObject):
     """Runs a flow as a task and passes its events on."""
 
-    event_received = Signal(object)
-    """Each event of the run, in order."""
+    events_received = Signal(object)
+    """The next events of the run, in order: a list of all that came meanwhile."""
     running_changed = Signal(bool)
     """A run began, or is over and everything of it is closed."""
     stopping = Signal()
@@ -29,17 +58,20 @@ class RunController(QObject):
         self._engine = engine
         self._task: asyncio.Task[None] | None = None
         self._run: Run | None = None
+        self.run_id = ""
+        """Of the run that is going on, from before it is recorded; else empty."""
 
     @property
     def is_running(self) -> bool:
         """Whether a run is going on or ending."""
         return self._task is not None
 
-    def start(self, flow: Flow, context: Context, flow_text: str) -> None:
+    def start(self, beginning: Beginning) -> None:
         """Begin a run; there must be none."""
         if self._task is not None:
             raise RuntimeError("a run is going on")
-        self._task = asyncio.get_running_loop().create_task(self._follow(flow, context, flow_text))
+        self._engine.try_again()  # a person asks: perhaps key or address are right by now
+        self._task = asyncio.get_running_loop().create_task(self._follow(beginning))
         self.running_changed.emit(True)
 
     def stop(self) -> None:
@@ -61,16 +93,28 @@ class RunController(QObject):
                 task.cancel()
                 await asyncio.wait([task], timeout=1.0)
 
-    async def _follow(self, flow: Flow, context: Context, flow_text: str) -> None:
+    async def _follow(self, beginning: Beginning) -> None:
         try:
-            async with self._engine.run(flow, context, flow_text=flow_text) as run:
+            starting = self._engine.run(
+                beginning.flow,
+                beginning.context,
+                flow_text=beginning.flow_text,
+                skip_cache=beginning.fresh,
+                restart=beginning.restart,
+                frozen=beginning.frozen,
+                breakpoints=beginning.breakpoints,
+                allow_tool=beginning.allow_tool,
+            )
+            self.run_id = starting.id
+            async with starting as run:
                 self._run = run
-                async for event in run:
-                    self.event_received.emit(event)
+                while events := await run.take(GATHERING):
+                    self.events_received.emit(events)
         except Exception as error:
-            logger.warning("The run of %s broke: %s", flow.name, error)
+            logger.warning("The run of %s broke: %s", beginning.flow.name, error)
             self.failed.emit(error)
         finally:
             self._run = None
             self._task = None
+            self.run_id = ""
             self.running_changed.emit(False)

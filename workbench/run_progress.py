@@ -11,6 +11,7 @@ from engine.events import (
     CompletionFinished,
     Event,
     RunFinished,
+    RunStarted,
     SplitStarted,
 )
 from engine.statistics import CostProvenance, weakest
@@ -37,6 +38,11 @@ class RunProgress:
         self.status = ""
         """Empty while running, then finished, failed, stopped or budget."""
         self.failures = 0
+        self.requests = 0
+        self.cached = 0
+        """Answers from the cache."""
+        self._began = 0.0
+        """Events before it are of the run that this one goes on from."""
         self._step = 0
         self._agents = max(1, agents)
         self._steps: dict[int, float] = {}
@@ -60,11 +66,7 @@ class RunProgress:
                 if event.step == self._step:
                     self.total = event.count
             case CompletionFinished():
-                self.cost += event.statistics.cost
-                self.provenances.add(event.statistics.provenance)
-                self._advance(event.step)
-                if event.step == self._step:
-                    self.done = min(self.total, self.done + 1)
+                self._count(event)
             case BranchFailed():
                 self.failures += 1
                 self._advance(event.step)
@@ -73,11 +75,27 @@ class RunProgress:
                     self._steps[event.step] = 1.0
                 if event.step == self._step and self.total == 1:
                     self.done = 1
-            case RunFinished():
-                self.status = event.status
-                self.cost = event.statistics.cost
+            case RunStarted() | RunFinished():
+                self._bound(event)
             case _:
                 pass
+
+    def _bound(self, event: RunStarted | RunFinished) -> None:
+        if isinstance(event, RunStarted):
+            self._began = event.time
+        else:
+            self.status, self.cost = event.status, event.statistics.cost
+
+    def _count(self, event: CompletionFinished) -> None:
+        """One more answer; what an earlier run had is done, but not paid again."""
+        if event.time >= self._began:
+            self.cost += event.statistics.cost
+            self.requests += event.statistics.requests
+            self.cached += event.statistics.cached_prompts
+            self.provenances.add(event.statistics.provenance)
+        self._advance(event.step)
+        if event.step == self._step:
+            self.done = min(self.total, self.done + 1)
 
     def _advance(self, step: int) -> None:
         """One more branch of an execution is done."""

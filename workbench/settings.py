@@ -115,6 +115,17 @@ class Settings:
     def folded(self, value: list[str]) -> None:
         self._store.setValue("window/folded", value)
 
+    @property
+    def sections(self) -> dict[str, bool]:
+        """Sections of the inspector that a person opened or closed."""
+        marks = [mark.rpartition("=") for mark in self._read_list("inspector/sections")]
+        return {key: state == "open" for key, _, state in marks if key}
+
+    @sections.setter
+    def sections(self, value: dict[str, bool]) -> None:
+        marks = [f"{key}={'open' if is_open else 'folded'}" for key, is_open in value.items()]
+        self._store.setValue("inspector/sections", marks)
+
     # -- running ----------------------------------------------------------------------------------------------------
 
     def inputs(self, flow: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The status bar: state and progress of the run, speed, cost, embedded server, offline lock."""
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QMenu, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from workbench.theme import theme
@@ -8,6 +9,10 @@ from workbench.widgets.elided import ElidedLabel, ElidedToolButton
 from workbench.widgets.icon_label import IconText
 
 NOTE_MILLISECONDS = 6000
+PART_GAP = 6
+"""Pixels that a QStatusBar puts between its parts."""
+QWIDGETSIZE_MAX = 16_777_215
+"""Qt's width without a limit."""
 PROGRESS_STEPS = 1000
 """Steps of the progress bar."""
 MOST_PROGRESS = 144
@@ -46,12 +51,15 @@ class StatusLine(QStatusBar):
         self._note_ends = QTimer(self)
         self._note_ends.setSingleShot(True)
         self._note_ends.setInterval(NOTE_MILLISECONDS)
-        self._note_ends.timeout.connect(self._note.hide)
+        self._note_ends.timeout.connect(self._end_note)
         self._server = ("server", "text2")
         self._offline = False
         self.setContentsMargins(theme.px(8), 0, theme.px(8), 0)
         left: tuple[QWidget, ...] = (self.run, self.progress, self.clock, self._line(), self.rate, self._note)
         right: tuple[QWidget, ...] = (self.cost, self.today, self._line(), self.server, self._line(), self.offline)
+        self._parts = (*left, *right)
+        self._yielding: tuple[QWidget, ...] = (self.server, self.run, self.today)
+        """What is cut where the room is short, in this order; figures and the lock come after them."""
         for widget in left:
             self.addWidget(widget)
         for widget in right:
@@ -73,6 +81,7 @@ class StatusLine(QStatusBar):
         self.progress.setValue(round((share or 0.0) * PROGRESS_STEPS))
         self.clock.clear()
         self.rate.hide()
+        self._make_room()
 
     def show_running(self, text: str, share: float, clock: str, rate: str) -> None:
         """A run is going on; `share` (0 to 1) of it is done."""
@@ -82,6 +91,7 @@ class StatusLine(QStatusBar):
         self.clock.setText(clock)
         self.rate.show_text(rate, "speed")
         self.rate.setVisible(bool(rate))
+        self._make_room()
 
     def set_server_menu(self, menu: QMenu) -> None:
         """What the embedded server's text offers when it is clicked."""
@@ -92,6 +102,11 @@ class StatusLine(QStatusBar):
         self._note.setText(text)
         self._note.show()
         self._note_ends.start()
+        self._make_room()
+
+    def _end_note(self) -> None:
+        self._note.hide()
+        self._make_room()
 
     def note(self) -> str:
         """The note shown, empty for none."""
@@ -101,6 +116,7 @@ class StatusLine(QStatusBar):
         """Money spent on this run and today."""
         self.cost.show_text(self.tr("Run %1").replace("%1", run), "cost", tip=self.tr("Cost of this run"))
         self.today.setText(self.tr("Today %1").replace("%1", today))
+        self._make_room()
 
     def show_server(self, text: str, color: str, tip: str) -> None:
         """State of the embedded server."""
@@ -120,6 +136,26 @@ class StatusLine(QStatusBar):
             else self.tr("Click to refuse every connection that leaves this machine.")
         )
         self._restyle()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cut what matters least."""
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Cut the texts that matter least, so that the layout does not take a little from all."""
+        for widget in self._yielding:
+            widget.setMaximumWidth(QWIDGETSIZE_MAX)
+        shown = [part for part in self._parts if not part.isHidden()]
+        wanted = sum(max(part.sizeHint().width(), part.minimumWidth()) + PART_GAP for part in shown)
+        lacking = wanted + 2 * theme.px(8) + PART_GAP - self.width()
+        for widget in self._yielding:
+            if lacking <= 0:
+                return
+            whole, least = widget.sizeHint().width(), widget.minimumSizeHint().width()
+            cut = min(lacking, max(0, whole - least))
+            widget.setMaximumWidth(whole - cut)
+            lacking -= cut
 
     def _restyle(self) -> None:
         self.setFixedHeight(theme.px(27))
@@ -142,3 +178,4 @@ class StatusLine(QStatusBar):
             f" border: 1px solid {theme.hex('accent')}; }}"
             f" QFrame#separator {{ color: {theme.hex('line.strong')}; max-height: {theme.px(14)}px; }}"
         )
+        self._make_room()

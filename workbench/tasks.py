@@ -18,13 +18,15 @@ class Tasks(QObject):
         super().__init__(parent)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[object, object, object]) -> None:
-        """Run a coroutine as a task."""
+    def start(self, work: Coroutine[object, object, object], owner: QObject | None = None) -> None:
+        """Run a coroutine as a task; with its owner, a dialog for instance, it ends."""
         task = asyncio.get_running_loop().create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._done)
         # Cancelled before its first step, the task never came to the work.
         task.add_done_callback(lambda _task: work.close())
+        if owner is not None:
+            owner.destroyed.connect(lambda: task.cancel())
 
     async def _guarded(self, work: Coroutine[object, object, object]) -> None:
         try:

@@ -1,7 +1,8 @@
 """How numbers and outside text are written everywhere in the window, so that the same figure always looks the same."""
 
 import re
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from datetime import datetime
 from decimal import Decimal
 
 from PySide6.QtCore import QCoreApplication
@@ -58,6 +59,28 @@ def cost_text(cost: Decimal, provenance: CostProvenance, *, lower_bound: bool = 
         free=QCoreApplication.translate("text_format", "free"),
         unknown=QCoreApplication.translate("text_format", "unknown"),
     )
+
+
+def when_text(moment: float) -> str:
+    """When something was (seconds since the epoch): the time, with the day unless that is today."""
+    local = datetime.fromtimestamp(moment).astimezone()
+    today = local.date() == datetime.now().astimezone().date()
+    return local.strftime("%H:%M") if today else local.strftime("%d %b %H:%M")
+
+
+def stale_text(reasons: Sequence[str]) -> str:
+    """What has changed since an agent was frozen: `prompt and profile changed`."""
+    words = {
+        "prompt": QCoreApplication.translate("text_format", "prompt"),
+        "inputs": QCoreApplication.translate("text_format", "inputs"),
+        "profile": QCoreApplication.translate("text_format", "profile"),
+        "engine": QCoreApplication.translate("text_format", "program version"),
+    }
+    *first, last = [words.get(reason, reason) for reason in reasons] or [""]
+    changed = QCoreApplication.translate("text_format", "%1 changed")
+    both = QCoreApplication.translate("text_format", "%1 and %2")
+    names = both.replace("%2", last).replace("%1", ", ".join(first)) if first else last
+    return changed.replace("%1", names)
 
 
 CONTROL_MARKS = (

@@ -202,6 +202,24 @@ class Theme(QObject):
                 icon.addPixmap(self.pixmap(name, size, checked, ratio), QIcon.Mode.Normal, QIcon.State.On)
         return icon
 
+    def window_icon(self) -> QIcon:
+        """The program's own icon: a flow on a filled tile, alike in both schemes and at any text zoom."""
+        icon = QIcon()
+        for size in (16, 24, 32, 48, 64, 128):
+            tile = QPixmap(size, size)
+            tile.fill(Qt.GlobalColor.transparent)
+            painter = QPainter(tile)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(TOKENS["accent.fill"][0]))
+            painter.drawRoundedRect(QRectF(0, 0, size, size), size * 0.22, size * 0.22)
+            margin = size * 0.14
+            inside = QRectF(margin, margin, size - 2 * margin, size - 2 * margin)
+            _renderer("flow", round(inside.width()), TOKENS["on.fill"][0]).render(painter, inside)
+            painter.end()
+            icon.addPixmap(tile)
+        return icon
+
     def pixmap(self, name: str, size: float, color: str = "text2", ratio: float = 1.0) -> QPixmap:
         """A line icon rendered at a design size, colour token and device pixel ratio."""
         return _render(name, self.px(size), self.hex(color), ratio)
@@ -335,6 +353,7 @@ QTabWidget::pane { border: none; }
 QDockWidget { color: %(text)s; }
 QStatusBar { border-top: 1px solid %(line)s; color: %(text2)s; }
 QStatusBar::item { border: none; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QCheckBox::indicator { width: %(px14)s; height: %(px14)s; border: 1px solid %(line_control)s; border-radius: 3px;
   background: %(bg_field)s; }
 QCheckBox::indicator:checked { background: %(accent_fill)s; border-color: %(accent_fill)s;

@@ -32,7 +32,9 @@ class RunSeries:
     _streamed: set[tuple[int, str, int]] = field(default_factory=set)
 
     def apply(self, event: AnyEvent) -> None:
-        """Take the next event."""
+        """Take the next event; one from before the start is of the run that this one goes on from."""
+        if self.started is not None and event.time < self.started and not isinstance(event, RunStarted):
+            return
         match event:
             case ChunkReceived():
                 self._streamed.add((event.step, event.branch, event.attempt))

@@ -142,7 +142,7 @@ class Minimap(FloatingPanel):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Go there."""
         scale, offset = self._mapping()
-        self._view.centerOn((event.position() - offset) / scale)
+        self._view.look_at((event.position() - offset) / scale)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Go along."""
@@ -193,12 +193,20 @@ class FirstRunCard(FloatingPanel):
     def layout_height(self, width: int) -> int:
         """Height that all texts need at a width."""
         layout = self.layout()
-        return layout.heightForWidth(width) if layout is not None else self.sizeHint().height()
+        if layout is None:
+            return self.sizeHint().height()
+        layout.activate()  # texts that came or went count at once
+        return layout.heightForWidth(width)
 
     def set_text(self, text: str) -> None:
         """Say what will answer."""
         self._text.setText(text)
         self._text.setVisible(bool(text))
+
+    def set_compact(self, compact: bool) -> None:
+        """Leave only the title and the button, or show all again."""
+        self._text.setVisible(not compact and bool(self._text.text()))
+        self._keys.setVisible(not compact)
 
     def _restyle(self) -> None:
         self._icon.setPixmap(theme.pixmap("run", 18, "accent", self.devicePixelRatioF()))

@@ -78,7 +78,6 @@ class CardContent:
     is_start: bool
     muted: bool
     bypassed: bool
-    disabled: bool
     breakpoint: bool
     has_rows: bool
     """Whether the out-ports stand in labelled rows."""
@@ -94,8 +93,7 @@ class CardContent:
 def card_content(spec: FlowSpec, agent: AgentSpec) -> CardContent:
     """Derive what the card of an agent shows."""
     splits = split_keys(agent.template)
-    disabled = agent.name in spec.editor.disabled
-    chips, ports = _chips(agent, splits), _ports(agent)
+    chips, ports = _chips(agent, splits), agent_ports(agent)
     has_rows = bool(ports[0].label)
     rows_top = HEADER_HEIGHT + PREVIEW_HEIGHT + (CHIPS_HEIGHT if chips else 0.0)
     return CardContent(
@@ -108,8 +106,7 @@ def card_content(spec: FlowSpec, agent: AgentSpec) -> CardContent:
         fans_out=bool(splits),
         is_start=agent.name == spec.start,
         muted=agent.state == "mute",
-        bypassed=agent.state == "bypass" and not disabled,
-        disabled=disabled,
+        bypassed=agent.state == "bypass",
         breakpoint=agent.name in spec.editor.breakpoints,
         has_rows=has_rows,
         rows_top=rows_top,
@@ -190,7 +187,8 @@ def _only_property(handler: HandlerSpec) -> str:
     return str(next(iter(properties))) if isinstance(properties, dict) and len(properties) == 1 else ""
 
 
-def _ports(agent: AgentSpec) -> tuple[Port, ...]:
+def agent_ports(agent: AgentSpec) -> tuple[Port, ...]:
+    """The ways out of an agent, from the top."""
     feedback = agent.with_.get(_FEEDBACK) if agent.grader else None
     routes = agent.routes or (() if feedback else (RouteSpec(),))
     if len(routes) == 1 and not feedback and routes[0].when is None and routes[0].graded is None:

@@ -1,15 +1,20 @@
 """The bottom line of a card: the state in words and its figures."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from PySide6.QtCore import QCoreApplication
 
 from engine.completion import Phase
+from engine.events import GradeOutcome
+from engine.number_text import money_text
 from workbench.designer.card_content import CardContent
-from workbench.designer.run_overlay import AgentRun, CardState
-from workbench.text_format import cost_text, seconds_text, tokens_text, visible_text
+from workbench.designer.run_overlay import AgentRun, CardState, FrozenMark
+from workbench.text_format import cost_text, seconds_text, stale_text, tokens_text, visible_text, when_text
 
 translate = QCoreApplication.translate
+
+ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +32,14 @@ class Footer:
     """Share of finished branches while running."""
 
 
-def card_footer(content: CardContent, run: AgentRun, elapsed: float) -> Footer | None:
-    """The footer of a card, None when there is nothing to say."""
+def card_footer(content: CardContent, run: AgentRun, elapsed: float, mark: FrozenMark | None = None) -> Footer | None:
+    """The footer of a card, None when there is nothing to say; `mark` when its agent is frozen."""
     if run.state in _BY_STATE:
         return _BY_STATE[run.state](run, elapsed)
+    if mark is not None:
+        return _marked(mark)
     if content.muted:
         return Footer(icon="mute", icon_color="text2", label=translate("card_footer", "muted"))
-    if content.disabled:
-        return Footer(icon="bypass", icon_color="text2", label=translate("card_footer", "disabled, passed through"))
     if content.bypassed:
         return Footer(icon="bypass", icon_color="text2", label=translate("card_footer", "bypassed"))
     return None
@@ -64,7 +69,41 @@ def _running(run: AgentRun, elapsed: float) -> Footer:
     )
 
 
+def _graded(run: AgentRun, elapsed: float) -> Footer:
+    """Of a grader: its last verdict, which may be that there is none."""
+    outcome = next(reversed(run.grades))
+    icon, color = _GRADES[outcome]
+    label = _grade_word(outcome)
+    if len(run.grades) == 1 and run.grades[outcome] > 1:
+        label = f"{run.grades[outcome]} {label}"
+    if run.rating is not None and sum(run.grades.values()) == 1:
+        label = f"{label} {run.rating:g}"
+    elif len(run.grades) > 1:
+        order = (one for one in GradeOutcome if one in run.grades)
+        label = ", ".join(f"{run.grades[one]} {_grade_word(one)}" for one in order)
+    return Footer(
+        icon=icon,
+        icon_color=color,
+        label=label,
+        label_color=color,
+        strong=True,
+        figures=(seconds_text(elapsed), *_cost(run)),
+    )
+
+
+def _grade_word(outcome: GradeOutcome) -> str:
+    words = {
+        GradeOutcome.PASSED: translate("card_footer", "passed"),
+        GradeOutcome.FAILED: translate("card_footer", "failed"),
+        GradeOutcome.UNPARSABLE: translate("card_footer", "unparsable"),
+        GradeOutcome.UNANSWERED: translate("card_footer", "unanswered"),
+    }
+    return words[outcome]
+
+
 def _finished(run: AgentRun, elapsed: float) -> Footer:
+    if run.grades:
+        return _graded(run, elapsed)
     return Footer(icon="ok", icon_color="ok", label=seconds_text(elapsed), figures=_totals(run))
 
 
@@ -87,10 +126,15 @@ def _warning(run: AgentRun, elapsed: float) -> Footer:
 
 
 def _failed(run: AgentRun, elapsed: float) -> Footer:
+    reason = visible_text(run.reason)
+    outcome = next(reversed(run.grades), None)
+    if outcome in (GradeOutcome.UNPARSABLE, GradeOutcome.UNANSWERED):
+        # That there is no verdict must not look like a bad one.
+        reason = f"{_grade_word(outcome)}: {reason}" if reason else _grade_word(outcome)
     return Footer(
         icon="failed",
         icon_color="err",
-        label=visible_text(run.reason) or translate("card_footer", "failed"),
+        label=reason or translate("card_footer", "failed"),
         label_color="err",
         strong=True,
         tint="tint.err",
@@ -98,7 +142,41 @@ def _failed(run: AgentRun, elapsed: float) -> Footer:
 
 
 def _cached(run: AgentRun, elapsed: float) -> Footer:
-    return Footer(icon="cached", icon_color="text2", label=translate("card_footer", "cached"), figures=_totals(run))
+    tokens = _totals(run)[:1]
+    # Nothing was paid, whatever the model costs: that is not the same as a free model.
+    return Footer(
+        icon="cached", icon_color="text2", label=translate("card_footer", "cached"), figures=(*tokens, money_text(ZERO))
+    )
+
+
+def _marked(mark: FrozenMark) -> Footer:
+    """Of a frozen agent that has not run."""
+    if mark.stale:
+        return _stale_footer(mark.stale, ())
+    since = when_text(mark.since) if mark.since else ""
+    word = translate("card_footer", "frozen")
+    return Footer(icon="frozen", icon_color="ice", label=word, label_color="ice", figures=(since,) if since else ())
+
+
+def _frozen(run: AgentRun, elapsed: float) -> Footer:
+    word = translate("card_footer", "frozen")
+    return Footer(icon="frozen", icon_color="ice", label=word, label_color="ice", figures=_kept(run), tint="tint.ice")
+
+
+def _stale(run: AgentRun, elapsed: float) -> Footer:
+    return _stale_footer(run.stale, _kept(run))
+
+
+def _stale_footer(reasons: tuple[str, ...], figures: tuple[str, ...]) -> Footer:
+    word = translate("card_footer", "stale: %1").replace("%1", stale_text(reasons))
+    return Footer(
+        icon="stale", icon_color="warn", label=word, label_color="warn", strong=True, figures=figures, tint="tint.warn"
+    )
+
+
+def _kept(run: AgentRun) -> tuple[str, ...]:
+    """The figures of answers that nobody paid for."""
+    return (money_text(ZERO),)
 
 
 def _stopped(run: AgentRun, elapsed: float) -> Footer:
@@ -137,12 +215,22 @@ def _phase_word(phase: Phase) -> str:
     return words[phase]
 
 
+_GRADES = {
+    GradeOutcome.PASSED: ("check", "ok"),
+    GradeOutcome.FAILED: ("cross", "err"),
+    GradeOutcome.UNPARSABLE: ("warning", "warn"),
+    GradeOutcome.UNANSWERED: ("chat", "warn"),
+}
+"""What a grader made of an answer → (icon, colour token)."""
+
 _BY_STATE = {
     CardState.RUNNING: _running,
     CardState.FINISHED: _finished,
     CardState.WARNING: _warning,
     CardState.FAILED: _failed,
     CardState.CACHED: _cached,
+    CardState.FROZEN: _frozen,
+    CardState.STALE: _stale,
     CardState.STOPPED: _stopped,
     CardState.PAUSED: _paused,
 }

@@ -19,6 +19,13 @@ class CardGrid:
         """Put a card somewhere, or somewhere else; sorted in only when somebody asks."""
         self._pending[name] = rect
 
+    def remove(self, name: str) -> None:
+        """Forget a card."""
+        self._sort_in()
+        rect = self._rects.pop(name, None)
+        for cell in _cells(rect) if rect is not None else ():
+            self._cells[cell].discard(name)
+
     def near(self, area: QRectF) -> list[QRectF]:
         """Cards that touch an area."""
         self._sort_in()

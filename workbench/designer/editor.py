@@ -3,28 +3,47 @@
 from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 
-from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, QTimer, Signal
+from PySide6.QtCore import (
+    QAbstractAnimation,
+    QEasingCurve,
+    QEvent,
+    QObject,
+    QPointF,
+    QRect,
+    QRectF,
+    QTimer,
+    QVariantAnimation,
+    Signal,
+)
 from PySide6.QtGui import QHideEvent, QPixmapCache, QShowEvent, QUndoStack
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.errors import Problem
 from engine.events import AnyEvent, ChunkReceived, RunStarted
 from engine.flow.flow_spec import FlowSpec
+from workbench.designer.canvas_commands import CanvasCommands
 from workbench.designer.canvas_controls import FirstRunCard, Minimap, OutputTip, ZoomBar
 from workbench.designer.card_content import FOOTER_HEIGHT
 from workbench.designer.commands import EditFlow
-from workbench.designer.edits import move_agents
+from workbench.designer.edits import move_agents, renamed_agents
+from workbench.designer.find_bar import FindBar
 from workbench.designer.flow_document import FlowDocument
-from workbench.designer.run_overlay import CardState, RunOverlay
-from workbench.designer.scene import FlowScene
+from workbench.designer.frame_edits import change_frame
+from workbench.designer.frame_text import FrameText
+from workbench.designer.run_overlay import CardState, FrozenMark, RunOverlay
+from workbench.designer.scene import FlowScene, Mark
 from workbench.designer.view import FlowView
-from workbench.text_format import visible_text
+from workbench.designer.walking import walked_to
+from workbench.text_format import stale_text, visible_text
 from workbench.theme import theme
 from workbench.widgets.empty_place import EmptyPlace
 
 _FIGURES_MILLISECONDS = 100
 _FRAME_MILLISECONDS = 33
 _HOVER_MILLISECONDS = 400
+_GLIDE_MILLISECONDS = 250
+_MOST_GLIDING = 150
+"""Agents that move at once in an animation; more jump."""
 _CARD_CACHE_KILOBYTES = 96 * 1024
 
 
@@ -33,6 +52,8 @@ class FlowEditor(QWidget):
 
     selection_changed = Signal(tuple)
     """Names of the selected agents, in the file's order."""
+    marked = Signal()
+    """A link or frame was selected, or is no more."""
     run_requested = Signal()
     """The first-start card's Run was pressed."""
     sample_requested = Signal(object)
@@ -53,6 +74,8 @@ class FlowEditor(QWidget):
         self._selected: tuple[str, ...] = ()
         self._hovered = ""
         self._opened = False
+        self._glide: QVariantAnimation | None = None
+        self.commands = CanvasCommands(self)
         self._build_floating()
         self._figures = self._timer(_FIGURES_MILLISECONDS, self._show_figures)
         self._frames = self._timer(_FRAME_MILLISECONDS, self._show_frame)
@@ -67,6 +90,8 @@ class FlowEditor(QWidget):
         """Make an undoable edit; edits in a row with the same merge key are one step."""
         if spec != self.document.spec:
             self.undo_stack.push(EditFlow(self.document, text, spec, merge_key))
+            if self._first_run.isVisibleTo(self):  # who edits needs the place
+                self.show_first_run(None)
 
     def selected(self) -> tuple[str, ...]:
         """Names of the selected agents, in the file's order."""
@@ -85,6 +110,23 @@ class FlowEditor(QWidget):
         """Select no agent: the inspector shows the flow itself."""
         self._select((), "")
 
+    def mark(self, mark: Mark) -> None:
+        """Select a link or a frame instead of agents; None for none."""
+        if mark is not None and self._selected:
+            self._select((), "")
+        self.scene.set_mark(mark)
+        self.marked.emit()
+        self._describe()
+
+    def walk(self, right: int, down: int, grows: bool) -> None:
+        """Select the agent that links, or the place on the canvas, lead to from the current one."""
+        places = {name: (item.x(), item.y()) for name, item in self.scene.agents.items()}
+        current = self.scene.current or (self._selected[0] if self._selected else "")
+        name = walked_to(self.document.spec, places, current, right, down)
+        if name:
+            self._select({name, *self._selected} if grows else {name}, name)
+            self.view.reveal(self.scene.agents[name].card_rect())
+
     def select_next(self, step: int = 1) -> None:
         """Select the next (1) or previous (-1) agent along the flow and show it."""
         name = self.scene.next_agent(step)
@@ -97,6 +139,36 @@ class FlowEditor(QWidget):
         if name in self.scene.agents:
             self._select({name}, name)
             self.view.reveal(self.scene.agents[name].card_rect())
+
+    def glide(self, before: Mapping[str, tuple[float, float]]) -> None:
+        """Show agents on their way from where they were to where they are."""
+        after = {name: (item.x(), item.y()) for name in before if (item := self.scene.agents.get(name)) is not None}
+        moved = {name: (*before[name], *place) for name, place in after.items() if place != before[name]}
+        if theme.reduced_motion or not self.isVisible() or not moved or len(moved) > _MOST_GLIDING:
+            return
+        glide = QVariantAnimation(self)
+        glide.setDuration(_GLIDE_MILLISECONDS)
+        glide.setEasingCurve(QEasingCurve.Type.InOutQuad)
+        glide.setStartValue(0.0)
+        glide.setEndValue(1.0)
+
+        def step(share: float) -> None:
+            self.scene.move_for_now(
+                {name: (x + (to_x - x) * share, y + (to_y - y) * share) for name, (x, y, to_x, to_y) in moved.items()}
+            )
+
+        step(0.0)
+        glide.valueChanged.connect(step)
+        self._glide = glide
+        glide.start(QAbstractAnimation.DeletionPolicy.KeepWhenStopped)
+
+    def _end_glide(self) -> None:
+        """Be where the agents are at once: something else happens."""
+        if self._glide is not None:
+            self._glide.setCurrentTime(_GLIDE_MILLISECONDS)
+            self._glide.stop()
+            self._glide.deleteLater()
+            self._glide = None
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -131,6 +203,9 @@ class FlowEditor(QWidget):
         if text is not None:
             self._first_run.set_text(text)
         self._arrange()
+        if text is not None:  # when the offer goes, a run begins: nothing may jump then
+            self._keep_as_opened()
+        self._follow_view()
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
@@ -148,6 +223,11 @@ class FlowEditor(QWidget):
     def clear_run(self) -> None:
         """Show the flow at rest."""
         self._overlay.clear()
+        self._show_figures()
+
+    def show_frozen(self, marks: Mapping[str, FrozenMark]) -> None:
+        """Mark exactly these agents as frozen."""
+        self._overlay.freeze(marks)
         self._show_figures()
 
     def show_planned(self, names: Iterable[str]) -> None:
@@ -169,10 +249,16 @@ class FlowEditor(QWidget):
         self.minimap = Minimap(self.view, self.scene, canvas)
         self._first_run = FirstRunCard(canvas)
         self._first_run.hide()
-        self._empty = EmptyPlace("flow", self.tr("Empty flow"), self.tr("This flow has no agents."), canvas)
+        text = self.tr("Double-click or press Space to add the first agent.")
+        self._empty = EmptyPlace("flow", self.tr("Empty flow"), text, canvas)
+        add = self._empty.add_button(self.tr("Add agent"), "plus")
+        add.clicked.connect(lambda: self.commands.palettes.add())
+        self._empty.installEventFilter(self)
         sample = self._empty.add_button(self.tr("Start from a sample"))
         sample.clicked.connect(lambda: self.sample_requested.emit(sample))
         self._tip = OutputTip(canvas)
+        self.find_bar = FindBar(self, canvas)
+        self.frame_text = FrameText(self, canvas)
         canvas.viewport().installEventFilter(self)
 
     def _connect(self) -> None:
@@ -180,6 +266,11 @@ class FlowEditor(QWidget):
         self.view.selection_wanted.connect(self._select)
         self.view.agents_moved.connect(self._move)
         self.view.next_wanted.connect(self.select_next)
+        self.view.mark_wanted.connect(self.mark)
+        self.view.walk_wanted.connect(self.walk)
+        self.view.frame_moved.connect(self._move_frame)
+        self.commands.find_wanted.connect(self.find_bar.open)
+        self.commands.frame_text_wanted.connect(self.frame_text.open)
         self.view.hover_changed.connect(self._hover)
         self.view.view_changed.connect(self._follow_view)
         self.scene.extent_changed.connect(self._follow_extent)
@@ -194,7 +285,8 @@ class FlowEditor(QWidget):
         return timer
 
     def _spec_changed(self, before: FlowSpec, after: FlowSpec) -> None:
-        renamed = _renamed(before, after)
+        self._end_glide()
+        renamed = renamed_agents(before, after)
         selected = [renamed.get(name, name) for name in self._selected]
         current = renamed.get(self.scene.current, self.scene.current)
         self._overlay.rename(renamed)
@@ -205,6 +297,10 @@ class FlowEditor(QWidget):
     def _select(self, names: Iterable[str], current: str) -> None:
         wanted = set(names)
         selected = tuple(name for name in self.scene.agents if name in wanted)
+        mark = self.scene.mark
+        if mark is not None and (selected or not self._still_there(mark)):
+            self.scene.set_mark(None)
+            self.marked.emit()
         self.scene.set_selection(selected, current if current in self.scene.agents else "")
         if selected != self._selected:
             self._selected = selected
@@ -216,6 +312,15 @@ class FlowEditor(QWidget):
         text = self.tr("Move %1").replace("%1", names[0]) if len(names) == 1 else self.tr("Move agents")
         merge_key = f"move:{'/'.join(names)}" if by_keys else None
         self.edit(text, move_agents(self.document.spec, places), merge_key)
+
+    def _still_there(self, mark: Mark) -> bool:
+        if isinstance(mark, int):
+            return self.scene.frames.item(mark) is not None
+        return mark is not None and self.scene.link(*mark) is not None
+
+    def _move_frame(self, index: int, rect: QRectF, places: Mapping[str, tuple[float, float]]) -> None:
+        numbers = (rect.x(), rect.y(), rect.width(), rect.height())
+        self.edit(self.tr("Move frame"), change_frame(move_agents(self.document.spec, places), index, rect=numbers))
 
     def _describe(self) -> None:
         """Tell screen readers what is shown and selected."""
@@ -261,6 +366,13 @@ class FlowEditor(QWidget):
         elif problem is not None:
             head = self.tr("Error") if problem.severity == "error" else self.tr("Warning")
             text = problem.message
+        elif (mark := self._overlay.frozen.get(self._hovered)) is not None and (run.stale or mark.stale):
+            head = self.tr("Frozen and stale")
+            reasons = stale_text(mark.stale or run.stale)
+            text = self.tr("%1 since its answer was recorded. The menu of the card thaws it or runs it again.")
+            text = text.replace("%1", reasons[:1].upper() + reasons[1:])
+        elif run.grades and run.explanation:
+            head, text, whole = self.tr("Last verdict"), run.explanation, False
         elif run.output:
             head = ", ".join(part for part in (self.tr("Last output"), run.output_branch) if part)
             text, whole = run.output, False
@@ -273,14 +385,21 @@ class FlowEditor(QWidget):
     def _theme_changed(self) -> None:
         self._set_frames()
         self._arrange()
+        self._keep_as_opened()
+        self._follow_view()
+
+    def _keep_as_opened(self) -> None:
+        """Until somebody takes hold of the view, show the flow as it would open now."""
+        if self.view.is_as_opened:
+            self._open_view()
 
     def _follow_view(self) -> None:
         self._tip.hide()
         extent, visible = self.scene.extent(), self.view.visible_area()
         self.scene.lay(visible)
         self._empty.setVisible(not self.scene.agents)
-        self._zoom_bar.setVisible(bool(self.scene.agents))
-        shown = not extent.isEmpty() and not visible.contains(extent)
+        self._zoom_bar.setVisible(bool(self.scene.agents) and self._has_room(self._zoom_bar))
+        shown = not extent.isEmpty() and not visible.contains(extent) and self._has_room(self.minimap)
         self.minimap.setVisible(shown)
         if shown:
             self.minimap.update()
@@ -297,19 +416,50 @@ class FlowEditor(QWidget):
         self._zoom_bar.move(margin, room.height() - self._zoom_bar.height() - margin)
         self.minimap.fit_size()
         self.minimap.move(room.width() - self.minimap.width() - margin, room.height() - self.minimap.height() - margin)
-        self._empty.setGeometry(room)
-        beside = self._zoom_bar.width() + 2 * margin
-        width = min(theme.px(670), max(room.width() - 2 * beside, theme.px(320)), room.width())
+        size = self._empty.sizeHint().boundedTo(room.size())
+        self._empty.setGeometry(
+            (room.width() - size.width()) // 2, (room.height() - size.height()) // 2, size.width(), size.height()
+        )
+        self.find_bar.place()
+        offered = self._first_run.isVisibleTo(self)
+        card = self._first_run_place(room, self._zoom_bar.width() + 2 * margin, margin)
+        self._first_run.setGeometry(card)
+        corners = [QRect() if not self._has_room(part) else part.geometry() for part in (self._zoom_bar, self.minimap)]
+        self.view.keep_free_below(room.height() - card.top() if offered else 0, corners[0], corners[1])
+
+    def _first_run_place(self, room: QRect, beside: int, margin: int) -> QRect:
+        """In the middle; on a narrow canvas beside the zoom bar, on a very narrow one instead of it."""
+        widest = theme.px(670)
+        width = min(widest, room.width() - 2 * beside)
+        left = (room.width() - width) // 2
+        if width < theme.px(320):
+            left, width = beside, min(widest, room.width() - beside - margin)
+        if width < theme.px(240):
+            left, width = margin, room.width() - 2 * margin
+        lowest = theme.px(4)
+        self._first_run.set_compact(False)
         height = self._first_run.layout_height(width)
-        # On a low canvas its foot is cut, not its button.
-        top = max(theme.px(4), room.height() - height - theme.px(16))
-        self._first_run.setGeometry((room.width() - width) // 2, top, width, height)
-        self.view.keep_free_below(room.height() - top if self._first_run.isVisibleTo(self) else 0)
+        if height > room.height() / 2:
+            self._first_run.set_compact(True)
+            height = self._first_run.layout_height(width)
+        # On a canvas that is too low even so, its foot is cut, not its button.
+        top = max(lowest, room.height() - height - theme.px(16))
+        return QRect(left, top, width, height)
+
+    def _has_room(self, part: QWidget) -> bool:
+        """Whether something in a corner leaves most of the canvas free, and the first-start card is not there."""
+        if self._first_run.isVisibleTo(self) and self._first_run.geometry().intersects(part.geometry()):
+            return False
+        return self.view.viewport().height() >= 2.5 * part.height()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Keep what floats in its corner when the canvas changes size."""
-        if event.type() is QEvent.Type.Resize:
+        if watched is self._empty:
+            if event.type() is QEvent.Type.MouseButtonDblClick:
+                self.commands.palettes.add()
+        elif event.type() is QEvent.Type.Resize:
             self._arrange()
+            self._keep_as_opened()
             self._follow_view()
         return super().eventFilter(watched, event)
 
@@ -328,21 +478,16 @@ class FlowEditor(QWidget):
         self._set_frames()
 
     def _open(self) -> None:
+        self._arrange()
+        self._keep_as_opened()
+        self._follow_view()
+
+    def _open_view(self) -> None:
         start = self.scene.agents.get(self.document.spec.start) or next(iter(self.scene.agents.values()), None)
         if start is not None:
             self.view.open_on(_with_footers(self.scene.extent()), start.card_rect())
-        self._arrange()
-        self._follow_view()
 
 
 def _with_footers(area: QRectF) -> QRectF:
     """The area of cards with room for the footers that a run gives them."""
     return area if area.isEmpty() else area.adjusted(0.0, 0.0, 0.0, FOOTER_HEIGHT)
-
-
-def _renamed(before: FlowSpec, after: FlowSpec) -> dict[str, str]:
-    """Old to new name of the agent that was renamed in an edit, if one was."""
-    if len(before.agents) != len(after.agents):
-        return {}
-    pairs = zip(before.agents, after.agents, strict=True)
-    return {old.name: new.name for old, new in pairs if old.name != new.name}

@@ -132,7 +132,7 @@ class Move(Gesture):
     def _snapped(self, step: QPointF) -> tuple[QPointF, list[QLineF]]:
         wanted = self._anchor + step
         x, y = nearest(self._xs, wanted.x()), nearest(self._ys, wanted.y())
-        landed = QPointF(_on_grid(wanted.x()) if x is None else x, _on_grid(wanted.y()) if y is None else y)
+        landed = QPointF(on_grid(wanted.x()) if x is None else x, on_grid(wanted.y()) if y is None else y)
         area = self._view.mapToScene(self._view.viewport().rect()).boundingRect()
         guides = []
         if x is not None:
@@ -149,5 +149,6 @@ def nearest(sorted_values: Sequence[float], value: float) -> float | None:
     return min(near, key=lambda one: abs(one - value), default=None)
 
 
-def _on_grid(value: float) -> float:
+def on_grid(value: float) -> float:
+    """The nearest place on the grid."""
     return round(value / GRID) * GRID

@@ -21,10 +21,11 @@ from workbench.designer.node_card import (
     spinner_path,
     spinner_place,
 )
-from workbench.designer.run_overlay import AgentRun, CardState
+from workbench.designer.run_overlay import AgentRun, CardState, FrozenMark
 from workbench.theme import theme
 
 _GLYPH = 60.0
+_DIMMED = 0.6
 _SMALLEST_GLYPH = 5.0
 """px on screen below which a state glyph is only a speck."""
 
@@ -85,6 +86,13 @@ class AgentItem(QGraphicsItem):
             self._refresh_motion()
             self.update()
 
+    def set_drop(self, *, target: bool = False, dimmed: bool = False) -> None:
+        """Show that a link that is being dragged would join it, or cannot."""
+        self.setOpacity(_DIMMED if dimmed else 1.0)
+        if self.look.drop_target != target:
+            self.look.drop_target = target
+            self.update()
+
     def set_hovered(self, hovered: bool) -> None:
         """Show that the mouse is over it."""
         self.look.hovered = hovered
@@ -102,11 +110,15 @@ class AgentItem(QGraphicsItem):
         if self._spinner is not None:
             self._refresh_motion()
 
-    def show_run(self, run: AgentRun, elapsed: float) -> None:
-        """Show what the run made of the agent."""
-        self.look.footer = card_footer(self.content, run, elapsed)
-        if self.look.state is not run.state:
-            self.look.state = run.state
+    def show_run(self, run: AgentRun, elapsed: float, mark: FrozenMark | None = None) -> None:
+        """Show what the run made of the agent, and that it is frozen."""
+        self.look.footer = card_footer(self.content, run, elapsed, mark)
+        self.look.frozen = mark is not None
+        state = run.state
+        if mark is not None and state is CardState.IDLE:
+            state = CardState.STALE if mark.stale else CardState.FROZEN
+        if self.look.state is not state:
+            self.look.state = state
             self._refresh_motion()
         self.update()
 

@@ -4,7 +4,7 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
-from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
+from PySide6.QtCore import QCoreApplication, QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPen, QPolygonF
 from PySide6.QtWidgets import (
     QGraphicsEllipseItem,
@@ -23,6 +23,8 @@ from workbench.designer.level import Level
 from workbench.designer.run_overlay import LinkRun
 from workbench.theme import theme
 
+translate = QCoreApplication.translate
+
 ARROW_LENGTH, ARROW_WIDTH = 8.0, 9.0
 ARROW_GAP = 5.0
 """Between the arrow's tip and the middle of the port."""
@@ -37,6 +39,8 @@ _PILL_RISE = 15.0
 _DOT_RADIUS = 3.5
 _FEEDBACK_ROUNDS = 2
 """First attempt and the one with feedback."""
+LINK_DATA = 0
+"""Under which the item of a line keeps agent and port of its link."""
 _Z_LINK, _Z_PILL = -1.0, 2.0
 
 
@@ -51,6 +55,8 @@ class LinkLook(Enum):
     LOOP_FLOWING = ("run", 2.5, (6.0, 3.0))
     LOOP_TAKEN = ("text2", 2.25, (6.0, 3.0))
     FEEDBACK_TAKEN = ("err", 2.0, (6.0, 3.0))
+    UNGRADED_TAKEN = ("warn", 2.0, (6.0, 3.0))
+    MARKED = ("accent", 2.5, ())
 
     @property
     def color(self) -> str:
@@ -135,7 +141,7 @@ class LinkPicture:
     """
 
     __slots__ = ("_end", "_pills_shown", "_run", "_start", "_top", "arrow", "dots", "index", "level", "line", "look",
-                 "pill", "port", "source", "target")  # fmt: skip
+                 "marked", "pill", "port", "source", "target")  # fmt: skip
 
     def __init__(self, source: str, index: int, port: Port, target: str) -> None:
         self.source, self.index, self.port, self.target = source, index, port, target
@@ -144,6 +150,8 @@ class LinkPicture:
         self.pill: PillItem | None = None
         self.dots: list[QGraphicsEllipseItem] = []
         self.look = LinkLook.ROUTE
+        self.marked = False
+        """Whether it is selected."""
         self.level: Level | None = None
         """The level of detail whose ports it joins; None until it is drawn."""
         self._start = self._end = _ORIGIN
@@ -173,6 +181,7 @@ class LinkPicture:
         if self.line is None or self.arrow is None:
             self.line = QGraphicsPathItem()
             self.line.setZValue(_Z_LINK)
+            self.line.setData(LINK_DATA, (self.source, self.index))
             self.arrow = QGraphicsPolygonItem(_ARROW, self.line)
             self.arrow.setPen(_NO_PEN)
             scene.addItem(self.line)
@@ -199,8 +208,14 @@ class LinkPicture:
 
     def show_run(self, run: LinkRun) -> None:
         """Show what went along."""
-        self._run = LinkRun(count=run.count, flowing=run.flowing)
+        self._run = LinkRun(count=run.count, flowing=run.flowing, ungraded=run.ungraded)
         self.refresh()
+
+    def set_shown(self, shown: bool) -> None:
+        """Hide it while its end is dragged elsewhere."""
+        for part in (self.line, self.pill):
+            if part is not None:
+                part.setVisible(shown)
 
     def show_pill(self, shown: bool) -> None:
         """Hide the pill where it could not be read."""
@@ -212,14 +227,14 @@ class LinkPicture:
         """Paint in the present look and colours."""
         if self.line is None or self.arrow is None:
             return
-        self.look = self._present_look()
+        self.look = LinkLook.MARKED if self.marked else self._present_look()
         color = theme.hex(self.look.color)
         self.line.setPen(_pen(self.look, color))
         self.arrow.setBrush(_brush(color))
         if self._run.flowing or self.dots:
             self._set_dots(self.line, bool(self._run.flowing), color)
         if self._run.count or self.port.is_feedback or self.pill is not None:
-            self._set_pill(self.line.scene(), *self._pill_text())
+            self._set_pill(self.line.scene(), *self.pill_text)
 
     def advance(self, phase: float) -> None:
         """Move the dots along; `phase` 0 to 1."""
@@ -235,18 +250,23 @@ class LinkPicture:
         if not self._run.count:
             return LinkLook.LOOP if self.is_loop else LinkLook.ROUTE
         if self.port.verdict is Verdict.FAILED:
-            return LinkLook.FEEDBACK_TAKEN
+            only_ungraded = self._run.ungraded >= self._run.count
+            return LinkLook.UNGRADED_TAKEN if only_ungraded else LinkLook.FEEDBACK_TAKEN
         if self.is_loop:
             return LinkLook.LOOP_TAKEN
         return LinkLook.PASSED if self.port.verdict is Verdict.PASSED else LinkLook.TAKEN
 
-    def _pill_text(self) -> tuple[str, str]:
-        count = self._run.count
+    @property
+    def pill_text(self) -> tuple[str, str]:
+        """Icon and text of the pill; both empty without one."""
+        count, ungraded = self._run.count, self._run.ungraded
         if self.port.is_feedback:
-            return (
-                "loop",
-                f"{min(count, _FEEDBACK_ROUNDS)} of {_FEEDBACK_ROUNDS}" if count else f"≤ {_FEEDBACK_ROUNDS} rounds",
-            )
+            taken = f"{min(count, _FEEDBACK_ROUNDS)} of {_FEEDBACK_ROUNDS}"
+            if ungraded:
+                return "warning", f"{taken}, {_ungraded_text(ungraded, count)}"
+            return "loop", taken if count else f"≤ {_FEEDBACK_ROUNDS} rounds"
+        if ungraded and self.port.verdict is Verdict.FAILED:
+            return "warning", _ungraded_text(ungraded, count)
         if count and self.port.verdict is Verdict.PASSED:
             return "check", f"{count}×" if count > 1 else "passed"
         return ("loop" if self.is_loop else ""), f"{count}×" if count > 1 else ""
@@ -288,6 +308,13 @@ class LinkPicture:
             self.advance(0.25)
         for dot in self.dots:
             dot.setBrush(QColor(color))
+
+
+def _ungraded_text(ungraded: int, count: int) -> str:
+    """That contexts went on without a verdict, and how many of several."""
+    if count == 1:
+        return translate("links", "no verdict")
+    return translate("links", "%1 without verdict").replace("%1", str(ungraded))
 
 
 class PillItem(QGraphicsItem):

@@ -28,6 +28,8 @@ STATE_ICONS: Mapping[CardState, tuple[str, str]] = MappingProxyType(
         CardState.RUNNING: (SPINNER, "run"),
         CardState.FINISHED: ("ok", "ok"),
         CardState.CACHED: ("cached", "ok"),
+        CardState.FROZEN: ("frozen", "ice"),
+        CardState.STALE: ("stale", "warn"),
         CardState.WARNING: ("warning", "warn"),
         CardState.FAILED: ("failed", "err"),
         CardState.STOPPED: ("stop", "muted"),
@@ -43,6 +45,8 @@ _BORDERS: Mapping[CardState, tuple[str, float]] = MappingProxyType(
         CardState.PAUSED: ("text", 2.0),
         CardState.WARNING: ("warn", 1.5),
         CardState.FAILED: ("err", 2.0),
+        CardState.FROZEN: ("ice", 1.5),
+        CardState.STALE: ("warn", 1.0),
     }
 )
 _VERDICT_COLORS = {Verdict.PASSED: "ok", Verdict.FAILED: "err"}
@@ -53,6 +57,7 @@ class CardLook:
     """What changes about a card while its agent stays the same."""
 
     state: CardState = CardState.IDLE
+    frozen: bool = False
     footer: Footer | None = None
     selected: bool = False
     current: bool = False
@@ -60,6 +65,8 @@ class CardLook:
     hovered: bool = False
     problem: str = ""
     """`error` or `warning`."""
+    drop_target: bool = False
+    """A link that is being dragged would join it."""
 
 
 def card_height(content: CardContent, look: CardLook) -> float:
@@ -193,8 +200,11 @@ def _fill_band(painter: QPainter, card: QRectF, band: QRectF, token: str) -> Non
 
 
 def _paint_border(painter: QPainter, rect: QRectF, content: CardContent, look: CardLook) -> None:
-    passive = content.muted or content.bypassed or content.disabled
-    if look.state in _BORDERS:
+    passive = content.muted or content.bypassed
+    if look.drop_target:
+        token, width = "accent", 2.0
+        painter.fillPath(_rounded(rect), theme.color("accent", 0.10))
+    elif look.state in _BORDERS:
         token, width = _BORDERS[look.state]
         if look.state is CardState.RUNNING and theme.reduced_motion:
             width = 3.0
@@ -205,7 +215,7 @@ def _paint_border(painter: QPainter, rect: QRectF, content: CardContent, look: C
     else:
         token, width = ("line.control" if passive else "line.strong"), 1.0
     pen = QPen(theme.color(token), width)
-    if passive and look.state is CardState.IDLE:
+    if (passive and look.state is CardState.IDLE) or look.state is CardState.STALE:
         pen.setDashPattern([4.0 / width, 3.0 / width])
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -261,7 +271,7 @@ def _paint_footer(painter: QPainter, card: QRectF, footer: Footer) -> None:
 
 
 def _paint_marks(painter: QPainter, content: CardContent, look: CardLook) -> None:
-    if content.bypassed or content.disabled:
+    if content.bypassed:
         path = QPainterPath(QPointF(0.0, PORT_Y))
         path.lineTo(0.0, 1.0)
         path.arcTo(QRectF(0.0, -10.0, 20.0, 20.0), 180.0, -90.0)
@@ -281,9 +291,11 @@ def _paint_marks(painter: QPainter, content: CardContent, look: CardLook) -> Non
         if look.state is CardState.PAUSED:
             for x in (1.5, 4.9):
                 painter.fillRect(QRectF(x, 0.0, 1.6, 6.0), theme.color("on.fill"))
+    marks = [("frozen", "ice")] if look.frozen else []
     if look.problem:
-        icon, color = _problem_icon(look.problem)
-        center = QPointF(CARD_WIDTH - 5.0, 0.0)
+        marks.insert(0, _problem_icon(look.problem))
+    for place, (icon, color) in enumerate(marks):
+        center = QPointF(CARD_WIDTH - 5.0 - 22.0 * place, 0.0)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.color("bg.canvas"))
         painter.drawEllipse(center, 10.0, 10.0)

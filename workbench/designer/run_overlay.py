@@ -19,12 +19,14 @@ from engine.events import (
     Event,
     FileProduced,
     Graded,
+    GradeOutcome,
     HandlerFailed,
     Merged,
     Paused,
     PhaseChanged,
     PlanChanged,
     PromptReady,
+    PromptShortened,
     Retrying,
     RunFinished,
     RunStarted,
@@ -51,6 +53,8 @@ class CardState(StrEnum):
     WARNING = "warning"
     FAILED = "failed"
     CACHED = "cached"
+    FROZEN = "frozen"
+    STALE = "stale"
     STOPPED = "stopped"
 
 
@@ -65,6 +69,10 @@ class AgentRun:
     """How many of `total` were answered or failed."""
     failures: int = 0
     cached: int = 0
+    """Answers from the cache, or of a frozen agent."""
+    frozen: int = 0
+    stale: tuple[str, ...] = ()
+    """What has changed since a frozen agent gave its answer."""
     answers: int = 0
     retries: int = 0
     reason: str = ""
@@ -84,6 +92,11 @@ class AgentRun:
     output: str = ""
     """First line of the last answer."""
     output_branch: str = ""
+    grades: dict[GradeOutcome, int] = field(default_factory=dict)
+    """What it, a grader, made of the answers so far: the last verdict stands last."""
+    rating: float | None = None
+    """Of the last verdict."""
+    explanation: str = ""
 
     @property
     def live_tokens(self) -> int:
@@ -98,6 +111,8 @@ class AgentRun:
             CardState.WARNING,
             CardState.FAILED,
             CardState.CACHED,
+            CardState.FROZEN,
+            CardState.STALE,
             CardState.STOPPED,
         )
 
@@ -111,14 +126,21 @@ class AgentRun:
         self.provenance = weakest(both)
         self.answers += 1
 
+    def note_grade(self, graded: Graded, outcome: GradeOutcome) -> None:
+        """Count one verdict, or that there is none."""
+        self.grades[outcome] = self.grades.pop(outcome, 0) + 1
+        self.rating, self.explanation = graded.rating, graded.explanation
+
     def settle(self, statistics: Statistics) -> None:
-        """Take the run's own totals, which are exact."""
+        """Take the run's own totals, which are exact; they leave out what came from the cache."""
+        self.streamed = 0
+        if not statistics.requests:
+            return
         self.in_tokens = statistics.in_tokens + statistics.cached_in_tokens
         self.out_tokens = statistics.out_tokens + statistics.reasoning_out_tokens
         self.cost = statistics.cost
         self.provenance = statistics.provenance
         self.estimated = statistics.estimated
-        self.streamed = 0
 
 
 @dataclass(slots=True)
@@ -129,6 +151,8 @@ class LinkRun:
     """Branches that went along."""
     flowing: int = 0
     """Executions under way that it led to."""
+    ungraded: int = 0
+    """How many of `count` had no verdict that can be read: neither passed nor failed."""
 
 
 @dataclass(slots=True)
@@ -138,7 +162,7 @@ class _Execution:
     link: Link | None
     done: set[str] = field(default_factory=set)
     streamed: dict[str, int] = field(default_factory=dict)
-    verdicts: dict[str, bool] = field(default_factory=dict)
+    verdicts: dict[str, GradeOutcome] = field(default_factory=dict)
     failed: int = 0
     left: int = 0
     outputs: int | None = None
@@ -149,6 +173,15 @@ class _Execution:
         return self.left >= expected
 
 
+@dataclass(frozen=True, slots=True)
+class FrozenMark:
+    """That an agent is frozen."""
+
+    since: float
+    """Seconds since the epoch; 0: not known."""
+    stale: tuple[str, ...] = ()
+
+
 class RunOverlay:
     """State of all agents and links in one run; `changed_*` collect what to repaint until `take_changes`."""
 
@@ -156,11 +189,15 @@ class RunOverlay:
         self._clock = clock
         self.agents: dict[str, AgentRun] = {}
         self.links: dict[Link, LinkRun] = {}
+        self.frozen: dict[str, FrozenMark] = {}
+        """The frozen agents; that is not of one run."""
         self._executions: dict[int, _Execution] = {}
         self._last_link: dict[int, Link] = {}
         self._names: dict[str, str] = {}
         """The run's name of an agent → its name now, for agents renamed since the run began."""
         self._event_time = self._seen = 0.0
+        self._goes_on = 0.0
+        """When this run began, while its events are those of the run it goes on from."""
         self._changed_agents: set[str] = set()
         self._changed_links: set[Link] = set()
 
@@ -170,10 +207,16 @@ class RunOverlay:
         self._changed_links |= self.links.keys()
         self.agents, self.links = {}, {}
         self._executions, self._last_link, self._names = {}, {}, {}
+        self._goes_on = 0.0
 
     def agent(self, name: str) -> AgentRun:
         """An agent's state; idle when the run has not touched it."""
         return self.agents.get(name) or AgentRun()
+
+    def freeze(self, marks: Mapping[str, FrozenMark]) -> None:
+        """Mark exactly these agents as frozen."""
+        self._changed_agents |= {name for name in {**marks, **self.frozen} if marks.get(name) != self.frozen.get(name)}
+        self.frozen = dict(marks)
 
     @property
     def is_active(self) -> bool:
@@ -227,19 +270,22 @@ class RunOverlay:
 
     def apply(self, event: AnyEvent) -> None:
         """Fold one event in."""
+        if self._goes_on and event.time >= self._goes_on:
+            self._skip_pause(event.time)
         self._event_time, self._seen = event.time, self._clock()
         match event:
             case ChunkReceived():
                 self._stream(event)
             case RunStarted():
                 self.clear()
+                self._goes_on = event.time if event.kept else 0.0
             case AgentStarted():
                 self._start(event)
             case CompletionFinished() | HandlerFailed() | PromptReady() | CacheHit():
                 self._attempt(event)
             case Graded() | Merged() | AgentFinished() | BranchFailed():
                 self._leave(event)
-            case PhaseChanged() | Retrying() | Warned() | Paused():
+            case PhaseChanged() | Retrying() | PromptShortened() | Warned() | Paused():
                 self._note(event)
             case RunFinished():
                 self._finish_run(event)
@@ -250,9 +296,20 @@ class RunOverlay:
 
     # -- the run ----------------------------------------------------------------------------------------------------
 
+    def _skip_pause(self, now: float) -> None:
+        """The time between the two runs is nobody's work."""
+        self._goes_on = 0.0
+        for run in self.agents.values():
+            if run.since is not None:
+                run.since += now - self._event_time
+
     def _finish_run(self, event: RunFinished) -> None:
         for step in list(self._executions):
             self._end(step, event.time, stopped=True)
+        for name, waiting in self.agents.items():
+            if waiting.state is CardState.PAUSED:
+                waiting.state = CardState.STOPPED
+                self._changed_agents.add(name)
         for run_name, statistics in event.agents.items():
             name = self._name(run_name)
             run = self.agents.get(name)
@@ -311,6 +368,8 @@ class RunOverlay:
                 self._set_done(execution, event.branch, False)
             case CacheHit():
                 run.cached += 1
+                run.frozen += bool(event.frozen_from)
+                run.stale = event.stale or run.stale
 
     def _leave(self, event: Graded | Merged | AgentFinished | BranchFailed) -> None:
         execution, run = self._of(event)
@@ -318,7 +377,9 @@ class RunOverlay:
             return
         match event:
             case Graded():
-                execution.verdicts[event.branch] = event.passed
+                outcome = event.outcome or (GradeOutcome.PASSED if event.passed else GradeOutcome.FAILED)
+                execution.verdicts[event.branch] = outcome
+                run.note_grade(event, outcome)
             case Merged():
                 if execution.done or execution.failed:
                     execution.outputs = event.outputs
@@ -327,8 +388,11 @@ class RunOverlay:
                 if execution.outputs is None:
                     self._set_done(execution, event.branch, True)
                 target = None if event.to is None else self._name(event.to)
-                link = (execution.agent, target, execution.verdicts.pop(event.branch, None))
-                self.links.setdefault(link, LinkRun()).count += 1
+                verdict = execution.verdicts.pop(event.branch, None)
+                link = (execution.agent, target, None if verdict is None else verdict is GradeOutcome.PASSED)
+                on_link = self.links.setdefault(link, LinkRun())
+                on_link.count += 1
+                on_link.ungraded += verdict in (GradeOutcome.UNPARSABLE, GradeOutcome.UNANSWERED)
                 self._last_link[event.step] = link
                 self._changed_links.add(link)
             case BranchFailed():
@@ -340,7 +404,7 @@ class RunOverlay:
         if execution.is_over and not isinstance(event, Graded | Merged):
             self._end(event.step, event.time)
 
-    def _note(self, event: PhaseChanged | Retrying | Warned | Paused) -> None:
+    def _note(self, event: PhaseChanged | Retrying | PromptShortened | Warned | Paused) -> None:
         name = self._name(event.agent)
         run = self.agents.get(name)
         if run is None and isinstance(event, Paused):
@@ -355,7 +419,7 @@ class RunOverlay:
             case Retrying():
                 run.retries += 1
                 run.reason = event.reason
-            case Warned():
+            case Warned() | PromptShortened():
                 run.reason = event.message
             case Paused():
                 run.state = CardState.PAUSED
@@ -403,6 +467,8 @@ def _outcome(run: AgentRun) -> CardState:
         return CardState.FAILED
     if run.retries or run.reason:
         return CardState.WARNING
+    if run.frozen and run.frozen >= run.answers:
+        return CardState.STALE if run.stale else CardState.FROZEN
     if run.cached and run.cached >= run.answers:
         return CardState.CACHED
     return CardState.FINISHED

@@ -4,18 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from PySide6.QtCore import QLineF, QObject, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QPen
-from PySide6.QtWidgets import QGraphicsLineItem, QGraphicsScene
+from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsScene
 
 from engine.errors import Problem
 from engine.flow.flow_spec import AgentSpec, FlowSpec
 from workbench.designer.card_content import CARD_WIDTH, card_content
 from workbench.designer.card_grid import CardGrid
+from workbench.designer.frame_edits import frames_of
+from workbench.designer.frame_item import FrameLayer
 from workbench.designer.items import AgentItem, OverviewItem
 from workbench.designer.level import Level
-from workbench.designer.links import LinkPicture, goes_back, loop_top
+from workbench.designer.links import LINK_DATA, LinkPicture, goes_back, loop_top
 from workbench.designer.placement import flow_order, placed
 from workbench.designer.run_overlay import LinkRun, RunOverlay
 from workbench.theme import theme
+
+Mark = tuple[str, int] | int | None
+"""A selected link (agent and port it leaves), the number of a selected frame, or None."""
 
 ROOM = 20_000.0
 """Scene units around the flow into which the view can be moved."""
@@ -39,6 +44,9 @@ class FlowScene(QGraphicsScene):
         """Every link under its source and under its target."""
         self._selection: frozenset[str] = frozenset()
         self._current = ""
+        self._mark: Mark = None
+        self.frames = FrameLayer(self)
+        """The comment frames."""
         self._level = Level.FULL
         self._problems: Mapping[str, Problem] = {}
         self._grid = CardGrid()
@@ -55,6 +63,16 @@ class FlowScene(QGraphicsScene):
         theme.changed.connect(self.refresh)
 
     # -- asking -----------------------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> FlowSpec:
+        """The flow on show."""
+        return self._spec
+
+    @property
+    def mark(self) -> Mark:
+        """The link or frame that is selected."""
+        return self._mark
 
     @property
     def agents(self) -> Mapping[str, AgentItem]:
@@ -93,7 +111,7 @@ class FlowScene(QGraphicsScene):
             for link in self._each_link():
                 if link.is_loop:
                     rect |= link.bounds()
-            self._extent = rect
+            self._extent = rect | self.frames.extent()
         return self._extent
 
     def extent_of(self, names: Iterable[str]) -> QRectF:
@@ -129,16 +147,16 @@ class FlowScene(QGraphicsScene):
     def set_spec(self, spec: FlowSpec) -> None:
         """Follow the flow: only what differs from before is touched."""
         before, self._spec = self._spec, spec
-        if [agent.name for agent in before.agents] != [agent.name for agent in spec.agents]:
-            self._fill(spec)
-            return
-        changed = [new for old, new in zip(before.agents, spec.agents, strict=True) if old is not new]
-        if before.start != spec.start or _marks(before) != _marks(spec):
-            changed = list(spec.agents)
-        touched: set[str] = set()
-        for agent in changed:
-            self._change(agent)
-            touched.add(agent.name)
+        old, new = _by_name(before), _by_name(spec)
+        touched = self._exchange(spec, old, new) if list(old) != list(new) else set()
+        marked = {before.start, spec.start} if before.start != spec.start else set()
+        marked |= set(before.editor.breakpoints) ^ set(spec.editor.breakpoints)
+        for name, agent in new.items():
+            if name in old and (old[name] is not agent or name in marked):
+                self._change(agent)
+                touched.add(name)
+        if before.editor.frames is not spec.editor.frames:
+            self._show_frames()
         for name, place in placed(spec).items():
             item = self._agents[name]
             if (item.x(), item.y()) != place:
@@ -172,39 +190,66 @@ class FlowScene(QGraphicsScene):
                 guide.setPen(pen)
                 guide.setLine(lines[index])
 
+    def _show_frames(self) -> None:
+        self.frames.show_frames(frames_of(self._spec))
+        if isinstance(self._mark, int) and self.frames.item(self._mark) is None:
+            self._mark = None
+        self._settle()
+
+    def _exchange(self, spec: FlowSpec, old: Mapping[str, AgentSpec], new: Mapping[str, AgentSpec]) -> set[str]:
+        """Take out the agents that went and put in those that came; which ones have to be linked anew."""
+        for name in old.keys() - new.keys():
+            for link in list(self.links_of(name)):
+                self._remove_link(link)
+            self.removeItem(self._agents.pop(name))
+            self._links.pop(name, None)
+            self._grid.remove(name)
+        came = new.keys() - old.keys()
+        places = placed(spec) if came else {}
+        for name in came:
+            self._add_item(new[name], places[name])
+        self._agents = {name: self._agents[name] for name in new}
+        # A route may have named an agent before it was there.
+        waiting = [
+            name
+            for name, item in self._agents.items()
+            if name in came or any(port.target in came for port in item.content.ports)
+        ]
+        for name in waiting:
+            for link in [link for link in self.links_of(name) if link.source == name]:
+                self._remove_link(link)
+            self._add_links(name)
+        for name in came:
+            self._restore_agent(name)
+        self.show_link_runs(waiting)
+        return set(waiting)
+
+    def _add_item(self, agent: AgentSpec, place: tuple[float, float]) -> None:
+        item = AgentItem(card_content(self._spec, agent))
+        item.setPos(*place)
+        item.level = self._level
+        self.addItem(item)
+        self._agents[agent.name] = item
+
     def _fill(self, spec: FlowSpec) -> None:
-        for item in self._agents.values():
-            self.removeItem(item)
-        for link in {id(link): link for links in self._links.values() for link in links}.values():
-            link.remove(self)
-        self._agents, self._links, self._grid = {}, {}, CardGrid()
-        self._flowing.clear()
         places = placed(spec)
-        for agent in spec.agents:
-            if agent.name in self._agents:
-                continue  # a fault that Problems tells; the first one keeps the name
-            item = AgentItem(card_content(spec, agent))
-            item.setPos(*places[agent.name])
-            item.level = self._level
-            self.addItem(item)
-            self._agents[agent.name] = item
+        for name, agent in _by_name(spec).items():
+            self._add_item(agent, places[name])
+        self._show_frames()
         for name in self._agents:
             self._add_links(name)
         self._draw_far_links()
         self._laid = QRectF()
-        self._restore()
         self._settle()
 
-    def _restore(self) -> None:
-        """Put what is not of the file back onto new items."""
-        for name, item in self._agents.items():
-            if name in self._problems:
-                item.set_problem(self._problems[name].severity)
-            if name in self._selection or name == self._current:
-                item.set_marks(selected=name in self._selection, current=name == self._current)
-        for name in self._overlay.agents:
-            self._show_agent(name)
-        self.show_link_runs()
+    def _restore_agent(self, name: str) -> None:
+        """Put what is not of the file back onto a new item."""
+        item = self._agents[name]
+        if name in self._problems:
+            item.set_problem(self._problems[name].severity)
+        if name in self._selection or name == self._current:
+            item.set_marks(selected=name in self._selection, current=name == self._current)
+        self._show_agent(name)
 
     def _change(self, agent: AgentSpec) -> None:
         item = self._agents[agent.name]
@@ -222,6 +267,7 @@ class FlowScene(QGraphicsScene):
             if port.target is None or port.target not in self._agents:
                 continue
             link = LinkPicture(source, index, port, port.target)
+            link.marked = (source, index) == self._mark
             link.show_pill(self._level is Level.FULL)
             self._links.setdefault(source, []).append(link)
             if port.target != source:
@@ -281,6 +327,33 @@ class FlowScene(QGraphicsScene):
         if self._level is Level.BOXES:
             self._rebuild_overview()
 
+    def set_mark(self, mark: Mark) -> None:
+        """Show which link or frame is selected."""
+        before, self._mark = self._mark, mark
+        for one, marked in ((before, False), (mark, True)):
+            if isinstance(one, int):
+                frame = self.frames.item(one)
+                if frame is not None:
+                    frame.set_marked(marked)
+            elif one is not None and (link := self.link(*one)) is not None:
+                link.marked = marked
+                link.refresh()
+
+    def link(self, source: str, port: int) -> LinkPicture | None:
+        """The link that leaves an agent by a port."""
+        return next((one for one in self.links_of(source) if (one.source, one.index) == (source, port)), None)
+
+    def link_of_line(self, item: QGraphicsItem) -> LinkPicture | None:
+        """The link that an item is the line of."""
+        key = item.data(LINK_DATA)
+        return self.link(*key) if key is not None else None
+
+    def show_link(self, source: str, port: int, *, shown: bool) -> None:
+        """Hide a link while its end is dragged elsewhere."""
+        link = self.link(source, port)
+        if link is not None:
+            link.set_shown(shown)
+
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Mark agents that have faults; an error outweighs warnings."""
         marks: dict[str, Problem] = {}
@@ -317,6 +390,7 @@ class FlowScene(QGraphicsScene):
                 total = totals.setdefault((source, index), LinkRun())
                 total.count += run.count
                 total.flowing += run.flowing
+                total.ungraded += run.ungraded
         for name in {source for source, _ in totals} if wanted is None else wanted:
             for link in self.links_of(name):
                 if link.source == name:
@@ -337,7 +411,7 @@ class FlowScene(QGraphicsScene):
         item = self._agents.get(name)
         if item is not None:
             run = self._overlay.agent(name)
-            item.show_run(run, self._overlay.elapsed(run))
+            item.show_run(run, self._overlay.elapsed(run), self._overlay.frozen.get(name))
 
     def _port_index(self, source: str, target: str | None, verdict: bool | None) -> int | None:
         """Which of an agent's ports a context took; the verdict tells ports with the same target apart."""
@@ -400,5 +474,9 @@ class FlowScene(QGraphicsScene):
                     yield link
 
 
-def _marks(spec: FlowSpec) -> tuple[object, object]:
-    return spec.editor.breakpoints, spec.editor.disabled
+def _by_name(spec: FlowSpec) -> dict[str, AgentSpec]:
+    """The agents in the file's order; of those with the same name, a fault that Problems tells, the first one."""
+    agents: dict[str, AgentSpec] = {}
+    for agent in spec.agents:
+        agents.setdefault(agent.name, agent)
+    return agents

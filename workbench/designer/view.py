@@ -1,215 +1,88 @@
-"""The canvas: zoom, pan, mouse and keyboard over the scene. What a person wants changed is told by signals."""
+"""The canvas: mouse and keyboard over the scene. What a person wants changed is told by signals."""
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QEasingCurve, QEvent, QPoint, QPointF, QRectF, Qt, QVariantAnimation, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt, Signal
 from PySide6.QtGui import (
+    QContextMenuEvent,
+    QDragEnterEvent,
+    QDragMoveEvent,
+    QDropEvent,
     QFocusEvent,
     QKeyEvent,
     QMouseEvent,
-    QPainter,
-    QPixmap,
-    QResizeEvent,
-    QShowEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QGraphicsView, QWidget
+from PySide6.QtWidgets import QWidget
 
+from workbench.designer.frame_gestures import MoveFrame, ResizeFrame
 from workbench.designer.gestures import GRID, Gesture, Move, Pan, RubberBand
 from workbench.designer.level import Level
-from workbench.designer.scene import FlowScene
-from workbench.theme import theme
+from workbench.designer.link_gesture import DrawLink, OpenLink
+from workbench.designer.link_hits import frame_at, link_at, link_end_at, port_at
+from workbench.designer.scene import FlowScene, Mark
+from workbench.designer.zoom_view import ZoomView
+from workbench.widgets.dragged_flow import has_flow, source_of
 
-SMALLEST, LARGEST = 0.04, 4.0
-"""Zoom limits, as parts of 100 %."""
-OPENING_SMALLEST, OPENING_LARGEST = 0.75, 1.0
 _WHEEL_STEP = 1.15
-_BUTTON_STEP = 1.25
-_FIT_MARGIN = 24.0
-_FIT_MILLISECONDS = 250
 _DRAG_AFTER = 4
-_DOT_SPACING = 24.0
 _LARGE_STEP = 10
 
 _ARROWS = {
-    Qt.Key.Key_Left: (-GRID, 0.0),
-    Qt.Key.Key_Right: (GRID, 0.0),
-    Qt.Key.Key_Up: (0.0, -GRID),
-    Qt.Key.Key_Down: (0.0, GRID),
+    Qt.Key.Key_Left: (-1, 0),
+    Qt.Key.Key_Right: (1, 0),
+    Qt.Key.Key_Up: (0, -1),
+    Qt.Key.Key_Down: (0, 1),
 }
 
 
-class FlowView(QGraphicsView):
-    """Shows a FlowScene at a zoom that is relative to the text zoom."""
+class FlowView(ZoomView):
+    """The canvas of a flow."""
 
     selection_wanted = Signal(object, str)
     """Names to select, and the one that gets the keyboard."""
+    mark_wanted = Signal(object)
+    """The link or frame to select instead, None for none."""
     agents_moved = Signal(object, bool)
     """New places by name; whether by arrow keys (steps that may be joined)."""
     next_wanted = Signal(int)
     """Step along the flow: 1 or -1."""
+    walk_wanted = Signal(int, int, bool)
+    """Step along the links, to the right and down; whether the selection is to grow."""
+    add_wanted = Signal(QPointF, object)
+    """Something is to be added at a place of the scene; the link (agent, port) it is to be put on, or None."""
+    link_drawn = Signal(object)
+    """A DrawnLink."""
+    open_wanted = Signal(str)
+    """An agent is to be edited in the inspector."""
+    command_wanted = Signal(str)
+    """A key asks for this command."""
+    frame_moved = Signal(int, object, object)
+    """Number of a frame, its new rectangle, new places of the agents that went along."""
+    frame_open_wanted = Signal(int)
+    """The title of this frame is to be edited."""
+    flow_dropped = Signal(str, QPointF)
+    """A flow was dragged here, to run as one node at this place of the scene."""
     hover_changed = Signal(str)
     """Name of the agent under the mouse, empty for none."""
-    view_changed = Signal()
-    """Zoom or visible part became another."""
+    menu_wanted = Signal(str, QPoint)
+    """A context menu is wanted for this agent, empty for the canvas itself; where on the screen."""
 
     def __init__(self, scene: FlowScene, parent: QWidget | None = None) -> None:
         super().__init__(scene, parent)
-        self._scene = scene
-        self._zoom = 1.0
         self._gesture: Gesture | None = None
         self._press: tuple[QPoint, str] | None = None
-        self._space_held = False
+        self._grip: OpenLink | None = None
+        """The port or end of a link that was pressed."""
+        self._mark: Mark = None
+        """The link or frame that was pressed."""
+        self._space_held = self._space_used = False
         self._hovered = ""
-        self._travel: QVariantAnimation | None = None
-        self._covered = 0
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setRenderHint(QPainter.RenderHint.Antialiasing)
-        self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
-        self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setTransformationAnchor(QGraphicsView.ViewportAnchor.NoAnchor)
-        self.setResizeAnchor(QGraphicsView.ViewportAnchor.AnchorViewCenter)
+        self.mouse_place: QPoint | None = None
+        """Where the mouse is in the viewport, None while it is elsewhere."""
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
-        self.horizontalScrollBar().valueChanged.connect(self.view_changed)
-        self.verticalScrollBar().valueChanged.connect(self.view_changed)
-        theme.changed.connect(self._theme_changed)
-
-    # -- zoom and place ---------------------------------------------------------------------------------------------
-
-    @property
-    def zoom(self) -> float:
-        """1.0 is 100 %, which follows the text zoom."""
-        return self._zoom
-
-    def visible_area(self) -> QRectF:
-        """What is seen, in scene units."""
-        return self.mapToScene(self.viewport().rect()).boundingRect()
-
-    def zoom_to(self, zoom: float, anchor: QPoint | None = None) -> None:
-        """Set the zoom, keeping the point under `anchor` (missing: the middle) where it is."""
-        self._stop_travel()
-        at = anchor if anchor is not None else self.viewport().rect().center()
-        fixed = self.mapToScene(at)
-        self._set_zoom(zoom)
-        self.centerOn(fixed + (self.mapToScene(self.viewport().rect().center()) - self.mapToScene(at)))
-
-    def zoom_in(self) -> None:
-        """Show the flow larger."""
-        self.zoom_to(self._zoom * _BUTTON_STEP)
-
-    def zoom_out(self) -> None:
-        """Show the flow smaller."""
-        self.zoom_to(self._zoom / _BUTTON_STEP)
-
-    def fit(self, area: QRectF, *, smallest: float = SMALLEST, largest: float = OPENING_LARGEST) -> None:
-        """Bring an area into view, travelling there unless motion is reduced."""
-        if not area.isEmpty():
-            zoom = self._fitting(area, smallest, largest)
-            self._travel_to(area.center() + self._shift(zoom), zoom)
-
-    def keep_free_below(self, pixels: int) -> None:
-        """Fit flows above something that covers the bottom."""
-        self._covered = pixels
-
-    def open_on(self, area: QRectF, start: QRectF) -> None:
-        """Show a flow for the first time: whole if that stays readable, else from its start."""
-        if area.isEmpty():
-            return
-        self._set_zoom(self._fitting(area, OPENING_SMALLEST, OPENING_LARGEST))
-        visible, shift = self.visible_area(), self._shift(self._zoom)
-        margin = _FIT_MARGIN / self.transform().m11()
-        x = area.center().x() if area.width() <= visible.width() else start.left() - margin + visible.width() / 2
-        y = area.center().y() if area.height() <= visible.height() - 2 * shift.y() else start.center().y()
-        self.centerOn(x, y + shift.y())
-
-    def reveal(self, card: QRectF) -> None:
-        """Scroll as little as needed to show a card."""
-        self.ensureVisible(card.adjusted(-_FIT_MARGIN, -_FIT_MARGIN, _FIT_MARGIN, _FIT_MARGIN), 0, 0)
-
-    def _fitting(self, area: QRectF, smallest: float, largest: float) -> float:
-        margin = 2 * _FIT_MARGIN * theme.zoom
-        width, height = self.viewport().width() - margin, self.viewport().height() - self._covered - margin
-        zoom = min(width / area.width(), height / area.height()) / theme.zoom
-        return min(largest, max(smallest, zoom))
-
-    def _shift(self, zoom: float) -> QPointF:
-        """From the middle of the free part of the canvas to the middle of all of it, in scene units."""
-        return QPointF(0.0, self._covered / 2 / (zoom * theme.zoom))
-
-    def _set_zoom(self, zoom: float) -> None:
-        self._zoom = min(LARGEST, max(SMALLEST, zoom))
-        scale = self._zoom * theme.zoom
-        self.resetTransform()
-        self.scale(scale, scale)
-        self._scene.set_level(Level.of(scale))
-        shown = self._scene.overview if self._scene.level is Level.BOXES else self._scene
-        if self.scene() is not shown:
-            self.setScene(shown)
-        self.view_changed.emit()
-
-    def _travel_to(self, center: QPointF, zoom: float) -> None:
-        self._stop_travel()
-        from_center, from_zoom = self.mapToScene(self.viewport().rect().center()), self._zoom
-        if theme.reduced_motion or not self.isVisible():
-            self._set_zoom(zoom)
-            self.centerOn(center)
-            return
-        travel = QVariantAnimation(self)
-        travel.setDuration(_FIT_MILLISECONDS)
-        travel.setEasingCurve(QEasingCurve.Type.InOutQuad)
-        travel.setStartValue(0.0)
-        travel.setEndValue(1.0)
-
-        def step(share: float) -> None:
-            self._set_zoom(from_zoom + (zoom - from_zoom) * share)
-            self.centerOn(from_center + (center - from_center) * share)
-
-        travel.valueChanged.connect(step)
-        self._travel = travel
-        travel.start()
-
-    def _stop_travel(self) -> None:
-        if self._travel is not None:
-            self._travel.stop()
-            self._travel.deleteLater()
-            self._travel = None
-
-    def _theme_changed(self) -> None:
-        if self.transform().m11() != self._zoom * theme.zoom:
-            center = self.mapToScene(self.viewport().rect().center())
-            self._set_zoom(self._zoom)
-            self.centerOn(center)
-        self.viewport().update()
-
-    # -- background -------------------------------------------------------------------------------------------------
-
-    def drawBackground(self, painter: QPainter, rect: QRectF | object) -> None:
-        """Fill the canvas and its faint dots, at whole device pixels."""
-        spacing = _DOT_SPACING * self.transform().m11()
-        while spacing < 16.0:
-            spacing *= 2.0
-        side = round(spacing)
-        origin = self.mapFromScene(QPointF(0.0, 0.0))
-        area = painter.worldTransform().mapRect(QRectF(rect)).toAlignedRect()  # type: ignore[arg-type]
-        painter.save()
-        painter.resetTransform()
-        painter.drawTiledPixmap(
-            area, self._dots(side), QPoint((area.x() - origin.x()) % side, (area.y() - origin.y()) % side)
-        )
-        painter.restore()
-
-    def _dots(self, side: int) -> QPixmap:
-        ratio = self.devicePixelRatioF()
-        tile = QPixmap(round(side * ratio), round(side * ratio))
-        tile.setDevicePixelRatio(ratio)
-        tile.fill(theme.color("bg.canvas"))
-        painter = QPainter(tile)
-        painter.fillRect(QRectF(0.0, 0.0, 1.5, 1.5), theme.color("line"))
-        painter.end()
-        return tile
+        self.setAcceptDrops(True)
 
     # -- mouse ------------------------------------------------------------------------------------------------------
 
@@ -217,6 +90,7 @@ class FlowView(QGraphicsView):
         """Zoom at the cursor; with Shift or a sideways wheel, scroll."""
         turn = event.angleDelta()
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier or abs(turn.x()) > abs(turn.y()):
+            self.is_as_opened = False
             amount = turn.x() or turn.y()
             self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() - amount)
         elif turn.y():
@@ -226,38 +100,81 @@ class FlowView(QGraphicsView):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Begin a gesture, or select."""
         self._stop_travel()
+        self.is_as_opened = False
         place = event.position().toPoint()
         if event.button() is Qt.MouseButton.MiddleButton or (
             event.button() is Qt.MouseButton.LeftButton and self._space_held
         ):
             self._gesture = Pan(self, place)
+            self._space_used = True
             self.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
         elif event.button() is Qt.MouseButton.LeftButton:
-            item = self._scene.agent_at(self.mapToScene(place))
+            at = self.mapToScene(place)
+            item = self._scene.agent_at(at)
             name = item.name if item is not None else ""
             self._press = (place, name)
+            self._grip = self._grip_at(at, name)
             if name:
                 self._press_agent(name, _adds(event))
         event.accept()
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
+        """Edit an agent or a frame's title; add an agent in the void, or on a link."""
+        at = self.mapToScene(event.position().toPoint())
+        if event.button() is not Qt.MouseButton.LeftButton or self._space_held:
+            super().mouseDoubleClickEvent(event)
+            return
+        event.accept()
+        item, frame = self._scene.agent_at(at), frame_at(self._scene, at)
+        if item is not None:
+            self.open_wanted.emit(item.name)
+        elif frame is not None:
+            self.frame_open_wanted.emit(frame.frame.index)
+        else:
+            link = link_at(self._scene, at)
+            self.add_wanted.emit(at, (link.source, link.index) if link is not None else None)
+
+    def _grip_at(self, at: QPointF, name: str) -> OpenLink | None:
+        """The port or end of a link under the mouse. An arrow that stands before a port is the end of its link."""
+        port = port_at(self._scene, at)
+        if name and port is None:
+            return None
+        end = None if name else link_end_at(self._scene, at)
+        arrow = port is not None and port.port is None and end is not None and end.port is not None
+        return end if port is None or arrow else port
+
+    def _begin(self, start: QPoint, name: str, adds: bool) -> Gesture:
+        """The gesture that a drag from here is."""
+        at = self.mapToScene(start)
+        if self._grip is not None:
+            return DrawLink(self, self._scene, self._grip, self.link_drawn.emit)
+        if name and name in self._scene.selection:
+            return Move(self, self._scene, start, name, self._moved)
+        frame = None if name else frame_at(self._scene, at)
+        if frame is not None:
+            self.mark_wanted.emit(frame.frame.index)
+            if frame.at_corner(at):
+                return ResizeFrame(self, start, frame, self.frame_moved.emit)
+            return MoveFrame(self, self._scene, start, frame, self.frame_moved.emit)
+        kept = self._scene.selection if adds else frozenset()
+        return RubberBand(self, self._scene, start, kept, self._select)
+
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Feed the gesture, or follow the mouse's hovering."""
-        place = event.position().toPoint()
+        place = self.mouse_place = event.position().toPoint()
         free = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
         if self._gesture is None and self._press is not None:
             start, name = self._press
             if (place - start).manhattanLength() < _DRAG_AFTER:
                 return
-            if name and name in self._scene.selection:
-                self._gesture = Move(self, self._scene, start, name, self._moved)
-            else:
-                kept = self._scene.selection if _adds(event) else frozenset()
-                self._gesture = RubberBand(self, self._scene, start, kept, self._select)
+            self._gesture = self._begin(start, name, _adds(event))
         if self._gesture is not None:
             self._gesture.move(place, free=free)
             return
-        item = None if self._scene.level is Level.BOXES else self._scene.agent_at(self.mapToScene(place))
+        at = self.mapToScene(place)
+        item = None if self._scene.level is Level.BOXES else self._scene.agent_at(at)
         self._hover(item.name if item is not None else "")
+        self._show_cursor(at)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """End the gesture; a click into the void selects nothing."""
@@ -266,13 +183,43 @@ class FlowView(QGraphicsView):
             gesture.finish()
             self._show_cursor()
         elif self._press is not None and not self._press[1] and not _adds(event):
-            self._select(frozenset())
-        self._press = None
+            self._press_void(self.mapToScene(self._press[0]))
+        self._press, self._grip = None, None
+        event.accept()
+
+    def _press_void(self, at: QPointF) -> None:
+        """Select the link or frame under the mouse, else nothing."""
+        self._select(frozenset())
+        link, frame = link_at(self._scene, at), frame_at(self._scene, at)
+        mark: Mark = None
+        if link is not None:
+            mark = (link.source, link.index)
+        elif frame is not None:
+            mark = frame.frame.index
+        if mark is not None:
+            self.mark_wanted.emit(mark)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of the agent under the mouse, or for a key of the current one."""
+        place, name = event.pos(), ""
+        if event.reason() is QContextMenuEvent.Reason.Keyboard:
+            name = self._scene.current
+            if name:
+                place = self.mapFromScene(self._scene.agents[name].card_rect().center())
+        elif (item := self._scene.agent_at(self.mapToScene(place))) is not None:
+            name = item.name
+        if self._gesture is None:
+            if not name and event.reason() is QContextMenuEvent.Reason.Mouse:
+                self._press_void(self.mapToScene(place))
+            if name and name not in self._scene.selection:
+                self.selection_wanted.emit(frozenset({name}), name)
+            self.menu_wanted.emit(name, self.viewport().mapToGlobal(place))
         event.accept()
 
     def leaveEvent(self, event: QEvent) -> None:
         """Forget the hovering."""
         self._hover("")
+        self.mouse_place = None
         super().leaveEvent(event)
 
     def _press_agent(self, name: str, adds: bool) -> None:
@@ -299,9 +246,36 @@ class FlowView(QGraphicsView):
         self._hovered = name
         self.hover_changed.emit(name)
 
-    def _show_cursor(self) -> None:
-        shape = Qt.CursorShape.OpenHandCursor if self._space_held else Qt.CursorShape.ArrowCursor
-        self.viewport().setCursor(shape)
+    def _show_cursor(self, at: QPointF | None = None) -> None:
+        shape = Qt.CursorShape.ArrowCursor
+        if self._space_held:
+            shape = Qt.CursorShape.OpenHandCursor
+        elif at is not None and port_at(self._scene, at) is not None:
+            shape = Qt.CursorShape.CrossCursor
+        elif at is not None and self._scene.frames.items() and (frame := frame_at(self._scene, at)) is not None:
+            shape = Qt.CursorShape.SizeFDiagCursor if frame.at_corner(at) else Qt.CursorShape.SizeAllCursor
+        if self.viewport().cursor().shape() is not shape:
+            self.viewport().setCursor(shape)
+
+    # -- dragged here -------------------------------------------------------------------------------------------------
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Take flows."""
+        if has_flow(event.mimeData()):
+            event.acceptProposedAction()
+        else:
+            event.ignore()
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:
+        """Take flows anywhere."""
+        event.setAccepted(has_flow(event.mimeData()))
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Run the flow as a node, here."""
+        source = source_of(event.mimeData())
+        if source:
+            self.flow_dropped.emit(source, self.mapToScene(event.position().toPoint()))
+            event.acceptProposedAction()
 
     # -- keyboard ---------------------------------------------------------------------------------------------------
 
@@ -316,27 +290,41 @@ class FlowView(QGraphicsView):
         return super().event(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Move the selection by arrow keys, cancel by Esc, pan while Space is held."""
+        """Walk along links by arrow keys, with Alt move what is selected; cancel by Esc, pan while Space is held."""
         key = Qt.Key(event.key())
         if key is Qt.Key.Key_Escape:
             self._escape(event)
         elif key is Qt.Key.Key_Space:
             if not event.isAutoRepeat():
-                self._space_held = True
+                self._space_held, self._space_used = True, self._gesture is not None
                 self._show_cursor()
-        elif key in _ARROWS and self._scene.selection and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            steps = _LARGE_STEP if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1
-            x, y = (part * steps for part in _ARROWS[key])
-            items = [self._scene.agents[name] for name in self._scene.selection]
-            self.agents_moved.emit({item.name: (item.x() + x, item.y() + y) for item in items}, True)
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._scene.current:
+            self.open_wanted.emit(self._scene.current)
+        elif key is Qt.Key.Key_D and not event.modifiers():
+            self.command_wanted.emit("bypass")
+        elif key in _ARROWS and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            self._press_arrow(_ARROWS[key], event.modifiers())
         else:
             super().keyPressEvent(event)
 
+    def _press_arrow(self, way: tuple[int, int], modifiers: Qt.KeyboardModifier) -> None:
+        grows = bool(modifiers & Qt.KeyboardModifier.ShiftModifier)
+        if not modifiers & Qt.KeyboardModifier.AltModifier:
+            self.walk_wanted.emit(*way, grows)
+        elif self._scene.selection:
+            step = GRID * (_LARGE_STEP if grows else 1)
+            items = [self._scene.agents[name] for name in self._scene.selection]
+            places = {item.name: (item.x() + way[0] * step, item.y() + way[1] * step) for item in items}
+            self.agents_moved.emit(places, True)
+
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
-        """End panning by Space."""
+        """End panning by Space; Space without a drag adds an agent at the mouse."""
         if event.key() == Qt.Key.Key_Space and not event.isAutoRepeat():
+            adds = self._space_held and not self._space_used
             self._space_held = False
             self._show_cursor()
+            if adds:
+                self.add_wanted.emit(self.place_to_add(), None)
         super().keyReleaseEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
@@ -355,29 +343,24 @@ class FlowView(QGraphicsView):
     def _escape(self, event: QKeyEvent) -> None:
         if self._gesture is not None:
             gesture, self._gesture = self._gesture, None
-            self._press = None
+            self._press, self._grip = None, None
             gesture.cancel()
             self._show_cursor()
-        elif self._scene.selection:
+        elif self._scene.selection or self._scene.mark is not None:
             self._select(frozenset())
         else:
             event.ignore()
 
+    def place_to_add(self) -> QPointF:
+        """Where something new goes: under the mouse, else into the middle of what is seen."""
+        place = self.mouse_place
+        if place is None or not self.viewport().rect().contains(place):
+            place = self.viewport().rect().center()
+        return self.mapToScene(place)
+
     def _can_step(self, step: int) -> bool:
         """Whether there is an agent before or after the current one; else Tab leaves the canvas."""
         return bool(self._scene.agents) and self._scene.next_agent(step) is not None
-
-    # -- size -------------------------------------------------------------------------------------------------------
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Tell that the visible part is known."""
-        super().showEvent(event)
-        self.view_changed.emit()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Tell that the visible part became another."""
-        super().resizeEvent(event)
-        self.view_changed.emit()
 
 
 def _adds(event: QMouseEvent) -> bool:

@@ -1,7 +1,10 @@
 """Keeps a part of the panel that raises from holding up the others."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class ErrorGuard:
@@ -15,11 +18,22 @@ class ErrorGuard:
         try:
             call()
         except Exception as error:
-            if id(part) not in self._told:
-                self._told.add(id(part))
-                sys.excepthook(type(error), error, error.__traceback__)
+            self._tell(part, error)
             return False
         return True
+
+    def run_each(self, part: object, call: Callable[[T], object], items: Iterable[T]) -> None:
+        """Call with each of the items, those behind one that raises as well."""
+        for item in items:
+            try:
+                call(item)
+            except Exception as error:
+                self._tell(part, error)
+
+    def _tell(self, part: object, error: Exception) -> None:
+        if id(part) not in self._told:
+            self._told.add(id(part))
+            sys.excepthook(type(error), error, error.__traceback__)
 
     def forget(self) -> None:
         """Tell errors again."""

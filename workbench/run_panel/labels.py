@@ -6,7 +6,8 @@ from PySide6.QtCore import QCoreApplication, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
-from workbench.run_panel.run_state import State
+from engine.events import Graded, GradeOutcome
+from workbench.run_panel.run_state import State, grade_outcome
 from workbench.text_format import visible_text
 from workbench.theme import theme
 
@@ -18,6 +19,7 @@ STATE_LOOKS = {
     State.ANSWERED: ("ok", "ok"),
     State.DONE: ("ok", "ok"),
     State.CACHED: ("cached", "text2"),
+    State.FROZEN: ("frozen", "ice"),
     State.REJECTED: ("warning", "warn"),
     State.NO_ANSWER: ("warning", "warn"),
     State.CUT_OFF: ("cut-off", "warn"),
@@ -27,10 +29,47 @@ STATE_LOOKS = {
 """State → (icon, colour token)."""
 
 
+GRADE_LOOKS = {
+    GradeOutcome.PASSED: ("check", "ok"),
+    GradeOutcome.FAILED: ("cross", "err"),
+    GradeOutcome.UNPARSABLE: ("warning", "warn"),
+    GradeOutcome.UNANSWERED: ("chat", "warn"),
+}
+"""What a grader made of an answer → (icon, colour token)."""
+
+
+def grade_word(outcome: GradeOutcome) -> str:
+    """What became of a grade, in a word of the window's language."""
+    words = {
+        GradeOutcome.PASSED: translate("RunPanel", "passed"),
+        GradeOutcome.FAILED: translate("RunPanel", "failed"),
+        GradeOutcome.UNPARSABLE: translate("RunPanel", "unparsable"),
+        GradeOutcome.UNANSWERED: translate("RunPanel", "unanswered"),
+    }
+    return words[outcome]
+
+
+def grade_text(graded: Graded) -> str:
+    """`passed 88`; without a rating only the word, for no rating is not 0."""
+    word = grade_word(grade_outcome(graded))
+    return word if graded.rating is None else f"{word} {graded.rating:g}"
+
+
+def grade_sentence(graded: Graded) -> str:
+    """The grade with its round and what the grader says, for a tip."""
+    parts = [grade_text(graded)]
+    if graded.iteration:
+        parts.append(translate("RunPanel", "round %1").replace("%1", str(graded.iteration)))
+    text = ", ".join(parts)
+    return f"{text}: {graded.explanation}" if graded.explanation.strip() else text
+
+
 def state_look(state: State, warned: bool = False) -> tuple[str, str]:
-    """Icon and colour token of a state; one that got over trouble shows the warning."""
+    """Icon and colour token of a state; one that got over trouble, or is stale, shows the warning."""
     if warned and state is State.ANSWERED:
         return STATE_LOOKS[State.REJECTED]
+    if warned and state is State.FROZEN:
+        return "stale", "warn"
     return STATE_LOOKS[state]
 
 
@@ -42,6 +81,7 @@ def state_word(state: State) -> str:
         State.ANSWERED: translate("RunPanel", "Answered"),
         State.DONE: translate("RunPanel", "Done"),
         State.CACHED: translate("RunPanel", "Cached"),
+        State.FROZEN: translate("RunPanel", "Frozen"),
         State.REJECTED: translate("RunPanel", "Not usable"),
         State.NO_ANSWER: translate("RunPanel", "No answer"),
         State.CUT_OFF: translate("RunPanel", "Cut off"),
@@ -62,6 +102,8 @@ class Figures(QLabel):
     def __init__(self, size: float, weight: int = 400, color: str = "muted", parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._size, self._weight, self._color = size, weight, color
+        self._fitted = ("", 0, "")
+        """Text, width, and what of the text fits."""
         self.setTextFormat(Qt.TextFormat.PlainText)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -73,6 +115,7 @@ class Figures(QLabel):
             self._restyle()
 
     def _restyle(self) -> None:
+        self._fitted = ("", 0, "")
         self.setFont(theme.font(self._size, self._weight))
         palette = self.palette()
         palette.setColor(self.foregroundRole(), theme.color(self._color))
@@ -88,5 +131,7 @@ class Figures(QLabel):
         place = self.contentsRect()
         painter.setFont(self.font())
         painter.setPen(theme.color(self._color))
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, place.width())
-        painter.drawText(place, int(self.alignment() | Qt.TextFlag.TextSingleLine), text)
+        text, width = self.text(), place.width()
+        if self._fitted[:2] != (text, width):
+            self._fitted = (text, width, self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, width))
+        painter.drawText(place, int(self.alignment() | Qt.TextFlag.TextSingleLine), self._fitted[2])

@@ -1,6 +1,6 @@
 """The run panel: tree of what ran on the left, its streams, prompts, trace and statistics on the right."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -8,7 +8,6 @@ from typing import Protocol, runtime_checkable
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QButtonGroup,
     QHBoxLayout,
     QSizePolicy,
     QSplitter,
@@ -20,18 +19,22 @@ from PySide6.QtWidgets import (
 )
 
 from engine.events import AnyEvent, ErrorInfo
+from workbench.run_panel.context_view import ContextView
 from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.labels import Figures
+from workbench.run_panel.loop_view import LoopView
 from workbench.run_panel.prompt_view import PromptView
+from workbench.run_panel.resume_button import ResumeButton
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_rows import Row
-from workbench.run_panel.run_state import Attempt, Branch
+from workbench.run_panel.run_state import Attempt, Branch, Step
 from workbench.run_panel.run_tree import RunTree
 from workbench.run_panel.statistics_view import StatisticsView
 from workbench.run_panel.stream_page import StreamPage
-from workbench.run_panel.stream_text import FLUSH_MILLISECONDS, PaneFlusher, View
+from workbench.run_panel.stream_text import FLUSH_MILLISECONDS, PaneFlusher
 from workbench.run_panel.summary import summary_text
 from workbench.run_panel.trace_view import TraceView
+from workbench.run_panel.view_buttons import ViewButtons
 from workbench.text_format import clean_text, visible_text
 from workbench.theme import theme
 from workbench.widgets.empty_place import EmptyPlace
@@ -56,6 +59,8 @@ class RunPanel(QWidget):
 
     run_requested = Signal()
     retry_requested = Signal()
+    fresh_run_requested = Signal()
+    """Run again, with new answers only."""
     profile_requested = Signal(str)
     """Name of the profile to edit."""
     agent_selected = Signal(str)
@@ -83,8 +88,10 @@ class RunPanel(QWidget):
         self.tree = RunTree(self.model, self)
         self.stream = StreamPage(self.model, self.flusher, self)
         self.prompt = PromptView(self)
+        self.context = ContextView(self.model, self)
         self.trace = TraceView(self.model, self)
         self.statistics = StatisticsView(self.model, self)
+        self.loop = LoopView(self.model, self)
         self.empty = EmptyPlace(
             "run",
             self.tr("No run yet"),
@@ -110,8 +117,10 @@ class RunPanel(QWidget):
         pages = (
             (self.tr("Stream"), self.stream),
             (self.tr("Prompt"), self.prompt),
+            (self.tr("Context"), self.context),
             (self.tr("Trace"), self.trace),
             (self.tr("Statistics"), self.statistics),
+            (self.tr("Loop"), self.loop),
         )
         for name, page in pages:
             self._tabs.addTab(name)
@@ -128,7 +137,10 @@ class RunPanel(QWidget):
         head = QHBoxLayout(self._head)
         head.addWidget(self._tabs)
         head.addWidget(self._caption, 1)
-        head.addWidget(self._view_buttons(), 0, Qt.AlignmentFlag.AlignVCenter)
+        self.resume = ResumeButton(self.stream)
+        head.addWidget(self.resume, 0, Qt.AlignmentFlag.AlignVCenter)
+        self._views = ViewButtons(self)
+        head.addWidget(self._views, 0, Qt.AlignmentFlag.AlignVCenter)
         head.addWidget(self._copy)
         right = QWidget(self)
         column = QVBoxLayout(right)
@@ -152,37 +164,16 @@ class RunPanel(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._stack)
 
-    def _view_buttons(self) -> QWidget:
-        self._views = QWidget(self)
-        row = QHBoxLayout(self._views)
-        row.setContentsMargins(1, 1, 1, 1)
-        row.setSpacing(0)
-        group = QButtonGroup(self)
-        self._view_button: dict[View, QToolButton] = {}
-        names = {
-            View.RENDERED: (self.tr("Rendered"), self.tr("Show the answer as formatted text")),
-            View.RAW: (self.tr("Raw"), self.tr("Show the answer exactly as it came")),
-            View.JSON: (self.tr("JSON"), self.tr("Lay the answer out as JSON")),
-        }
-        for view, (name, tip) in names.items():
-            button = QToolButton(self)
-            button.setText(name)
-            button.setToolTip(tip)
-            button.setAccessibleName(name)
-            button.setCheckable(True)
-            button.clicked.connect(lambda _checked, chosen=view: self.stream.choose_view(chosen))
-            group.addButton(button)
-            row.addWidget(button)
-            self._view_button[view] = button
-        return self._views
-
     def _connect(self) -> None:
         self.empty.add_button(self.tr("Run"), "run").clicked.connect(self.run_requested)
         self.stream.retry_requested.connect(self.retry_requested)
+        self.stream.fresh_run_requested.connect(self.fresh_run_requested)
         self.stream.profile_requested.connect(self.profile_requested)
         self.stream.view_changed.connect(self._show_view)
+        self._views.chosen.connect(self.stream.choose_view)
         self.stream.branch_chosen.connect(self._choose_branch)
         self.trace.branch_chosen.connect(self._choose_branch)
+        self.loop.branch_chosen.connect(self._choose_branch)
         self.trace.agent_chosen.connect(self._choose_agent)
         self.tree.row_chosen.connect(self._row_chosen)
         self.tree.selectionModel().currentChanged.connect(self._show_row)
@@ -194,6 +185,7 @@ class RunPanel(QWidget):
         self.model.attempt_started.connect(self._attempt_started)
         self.model.text_arrived.connect(self.flusher.wake)
         self.model.run_finished.connect(self._run_finished)
+        self.model.pause_changed.connect(self.stream.refresh)
         self.flusher.flushed.connect(self.model.take_fresh)
 
     def add_page(self, name: str, page: QWidget) -> None:
@@ -203,6 +195,11 @@ class RunPanel(QWidget):
         self._extra.append(page)
         self._tabs.addTab(name)
         self._pages.addWidget(page)
+
+    @property
+    def tab_names(self) -> list[str]:
+        """Titles of the tabs, in order."""
+        return [self._tabs.tabText(index) for index in range(self._tabs.count())]
 
     def show_tab(self, name: str) -> None:
         """Bring the tab of that name to the front, if there is one."""
@@ -217,9 +214,10 @@ class RunPanel(QWidget):
         """What runs and since when."""
         return self._title
 
-    def start(self, title: str) -> None:
-        """Get ready for a new run of the flow `title`."""
+    def start(self, title: str, inputs: dict[str, list[object]] | None = None) -> None:
+        """Get ready for a new run of the flow `title` with these inputs, as far as they are known."""
         self.clear()
+        self.model.clear(inputs)
         self._stack.setCurrentWidget(self._splitter)
         self._flow = title
         self._show_title()
@@ -242,28 +240,33 @@ class RunPanel(QWidget):
         self._stack.setCurrentWidget(self.empty)
         self._refresh_pages()
 
-    def apply(self, event: AnyEvent) -> None:
-        """Take the next event of the run."""
-        self._guard.run(self.model, lambda: self.model.apply(event))
+    def apply(self, events: Sequence[AnyEvent]) -> None:
+        """Take the next events of the run."""
+        self._guard.run_each(self.model, self.model.apply, events)
         for page in self._extra:
-            self._guard.run(page, partial(page.apply, event))
+            self._guard.run_each(page, page.apply, events)
 
     def stopping(self) -> None:
         """Stop was asked for; the run ends as soon as its requests are closed."""
         self._stopping = True
         self._show_caption()
 
-    def finish(self) -> None:
+    def finish(self, status: str = "stopped") -> None:
         """The run is over, whatever its last event was."""
-        self.model.finish()
+        self.model.finish(status)
         self._run_finished()
 
-    def show_run(self, title: str, events: Iterable[AnyEvent]) -> None:
-        """Show a recorded run."""
-        self.start(title)
-        for event in events:
-            self.apply(event)
-        self.finish()
+    def show_run(
+        self,
+        title: str,
+        events: Sequence[AnyEvent],
+        status: str = "stopped",
+        inputs: dict[str, list[object]] | None = None,
+    ) -> None:
+        """Show a recorded run; `status` is that of one without an end."""
+        self.start(title, inputs)
+        self.apply(events)
+        self.finish(status)
 
     def show_error(self, error: ErrorInfo) -> None:
         """Tell of an error that kept the run from starting, or ended it outside of its agents."""
@@ -278,13 +281,29 @@ class RunPanel(QWidget):
     def select_agent(self, name: str) -> None:
         """Show the newest execution of an agent, if it ran."""
         current = self.tree.current
+        # What happens inside of a node is shown as that of the node.
+        if current is not None and (current.agent == name or current.agent.startswith(f"{name}/")):
+            return
         step = self.model.last_step_of(name)
-        if step is None or (current is not None and current.agent == name):
+        if step is None:
+            self._show_unstarted(name)
             return
         row = self.tree.rows.step_row(step.number)
         if row is not None:
             self._follow = False
             self.tree.choose(row)
+
+    def _show_unstarted(self, name: str) -> None:
+        """Leave what another agent did; once this one begins it is shown."""
+        if not self.model.run_id:
+            return
+        self._follow = True
+        row = self.tree.rows.waiting_row(name)
+        if row is not None:
+            self.tree.choose(row)
+            return
+        self.tree.choose_nothing()
+        self._guard.run(self.stream, partial(self.stream.show_unstarted, name))
 
     # -- following the run ------------------------------------------------------------------------------------------
 
@@ -334,7 +353,7 @@ class RunPanel(QWidget):
 
     def _refresh_pages(self) -> None:
         page = self._pages.currentWidget()
-        for own in (self.stream, self.trace, self.statistics):
+        for own in (self.stream, self.context, self.trace, self.statistics, self.loop):
             if page is own:
                 self._guard.run(own, own.refresh)
 
@@ -345,7 +364,7 @@ class RunPanel(QWidget):
         if row is None:
             return
         newest = next(reversed(self.model.steps.values()), None)
-        self._follow = row.step is not None and row.step is newest
+        self._follow = row.step is None or row.step is newest
         self.agent_selected.emit(row.agent)
 
     def _choose_branch(self, number: int, path: str) -> None:
@@ -368,23 +387,37 @@ class RunPanel(QWidget):
         row = self.tree.current
         if row is None:
             return None, None
+        if row.tool is not None and row.parent is not None:
+            row = row.parent
         if row.attempt is not None and row.parent is not None:
             return row.parent.only_branch, row.attempt
         branch = row.only_branch
         return branch, branch.attempt if branch is not None else None
 
+    def _shown_step(self) -> Step | None:
+        """The execution of the current row."""
+        row = self.tree.current
+        while row is not None and row.step is None:
+            row = row.parent
+        return row.step if row is not None else None
+
     def _show_current(self) -> None:
         row = self.tree.current
         branch, attempt = self._shown()
-        if branch is not None:
+        if branch is not None and attempt is not None and row is not None and row.tool is not None:
+            self._guard.run(self.stream, partial(self.stream.show_tool, branch, attempt, row.tool))
+        elif branch is not None:
             chosen = attempt if row is not None and row.attempt is not None else None
             self._guard.run(self.stream, partial(self.stream.show_branch, branch, chosen))
         elif row is not None and row.step is not None:
             self._guard.run(self.stream, partial(self.stream.show_step, row.step))
             first = next(iter(row.step.branches.values()), None)
             attempt = first.attempt if first is not None else None
+        elif row is not None and row.waiting:
+            self._guard.run(self.stream, partial(self.stream.show_unstarted, row.waiting))
         self._guard.run(self.prompt, lambda: self.prompt.show_attempt(attempt))
         self._guard.run(self.trace, lambda: self.trace.select(branch))
+        self._guard.run(self.context, partial(self.context.show_step, self._shown_step(), branch))
         self._show_view()
 
     def _show_tab(self, index: int) -> None:
@@ -412,7 +445,7 @@ class RunPanel(QWidget):
 
     def _show_view(self) -> None:
         self._views.setVisible(self._pages.currentWidget() is self.stream)
-        self._view_button[self.stream.view].setChecked(True)
+        self._views.show_view(self.stream.view)
 
     def _restyle(self) -> None:
         self._head.setFixedHeight(theme.px(36))
@@ -428,18 +461,7 @@ class RunPanel(QWidget):
         self._style_views()
 
     def _style_views(self) -> None:
-        icons_only = self.width() < theme.px(1000) or theme.zoom >= 1.4
-        icons = {View.RENDERED: "rendered", View.RAW: "raw", View.JSON: "json"}
-        style = Qt.ToolButtonStyle.ToolButtonIconOnly if icons_only else Qt.ToolButtonStyle.ToolButtonTextOnly
-        for view, button in self._view_button.items():
-            button.setFont(theme.font(12))
-            button.setToolButtonStyle(style)
-            button.setIcon(theme.icon(icons[view], 16))
-            button.setIconSize(QSize(theme.px(16), theme.px(16)))
-        self._views.setStyleSheet(
-            f".QWidget {{ border: 1px solid {theme.hex('line.strong')}; border-radius: 4px; }}"
-            f" QToolButton {{ padding: {theme.px(3)}px {theme.px(9)}px; }}"
-        )
+        self._views.restyle(icons_only=self.width() < theme.px(1000) or theme.zoom >= 1.4)
 
     def copy_shown(self) -> None:
         """Put what the current tab shows on the clipboard, whole."""
@@ -448,8 +470,8 @@ class RunPanel(QWidget):
             text = self.stream.full_text
         elif page is self.prompt:
             text = self.prompt.text
-        elif page is self.trace:
-            text = self.trace.text
+        elif isinstance(page, ContextView | TraceView | LoopView):
+            text = page.text
         else:
             text = self.statistics.text
         QGuiApplication.clipboard().setText(clean_text(text))

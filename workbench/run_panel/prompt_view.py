@@ -1,10 +1,16 @@
-"""The Prompt tab: the turns and parameters one attempt sent."""
+"""The Prompt tab: the turns, or the raw prompt with its special tokens marked, and the parameters one attempt sent."""
 
 import json
+import time
+from collections.abc import Iterator, Sequence
 
-from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QShowEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
+from engine.errors import ProfileError
+from engine.events import PromptShortened
+from engine.prompt_strategies import strategy_named
 from workbench.run_panel.labels import Figures, plain_tip
 from workbench.run_panel.markdown_text import CODE_LINE, ClosedDocument
 from workbench.run_panel.pane_text import TextShaper
@@ -14,6 +20,8 @@ from workbench.theme import theme
 
 SHOWN_CHARACTERS = 200_000
 """Of each turn; the clipboard gets it whole."""
+FILL_SECONDS, FILL_CHARACTERS = 0.008, 2048
+"""What may be put into the view at once; between such pieces other things have their turn."""
 
 
 class PromptView(QWidget):
@@ -23,6 +31,7 @@ class PromptView(QWidget):
         super().__init__(parent)
         self._attempt: Attempt | None = None
         self._turns: tuple[tuple[str, str], ...] | None = None
+        self._shortened: PromptShortened | None = None
         self._edit = QTextEdit(self)
         self._edit.setReadOnly(True)
         self._edit.setProperty("pane", True)
@@ -32,6 +41,10 @@ class PromptView(QWidget):
         document.setDocumentMargin(theme.px(4))
         self._edit.setDocument(document)
         self._foot = Figures(11, parent=self)
+        self._steps: Iterator[None] = iter(())
+        self._rest = QTimer(self)
+        self._rest.setInterval(0)
+        self._rest.timeout.connect(self._go_on)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -51,9 +64,10 @@ class PromptView(QWidget):
         """Show what this attempt sent."""
         self._attempt = attempt
         turns = attempt.turns if attempt is not None else ()
-        if turns is not self._turns:
-            self._turns = turns
-            self._fill(turns)
+        shortened = attempt.shortened if attempt is not None else None
+        if (turns is not self._turns or shortened is not self._shortened) and self.isVisible():
+            self._turns, self._shortened = turns, shortened
+            self._fill(attempt)
         foot = visible_text(self._foot_text(attempt)) if attempt is not None else ""
         if foot != self._foot.text():
             self._foot.setText(foot)
@@ -67,17 +81,49 @@ class PromptView(QWidget):
         ]
         return ", ".join(part for part in parts if part)
 
-    def _fill(self, turns: tuple[tuple[str, str], ...]) -> None:
-        document = self._edit.document()
-        document.clear()
-        cursor = QTextCursor(document)
-        cursor.beginEditBlock()
+    def _parts(self, attempt: Attempt | None) -> Sequence[tuple[str, str]]:
+        """What is shown: the raw prompt when there is one, else the turns; a heading and a text each."""
+        if attempt is None:
+            return ()
+        if attempt.raw:
+            return ((self.tr("raw prompt, format %1").replace("%1", attempt.raw_format), attempt.raw),)
+        cut = attempt.shortened
+        if cut is None:
+            return attempt.turns
+        marks = dict.fromkeys(cut.shrunk, self.tr("sent as a note only")) | dict.fromkeys(
+            cut.dropped, self.tr("left out: the prompt was too long")
+        )
+        return [
+            (f"{role} ({marks[place]})" if place in marks else role, text)
+            for place, (role, text) in enumerate(attempt.turns)
+        ]
+
+    def _fill(self, attempt: Attempt | None) -> None:
+        """Show the beginning at once, the rest bit by bit: the window must not wait for a long prompt."""
+        self._edit.document().clear()
+        self._steps = self._filling(attempt)
+        self._go_on()
+        self._edit.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def _go_on(self) -> None:
+        deadline = time.perf_counter() + FILL_SECONDS
+        for _ in self._steps:
+            if time.perf_counter() > deadline:
+                self._rest.start()
+                return
+        self._rest.stop()
+
+    def _filling(self, attempt: Attempt | None) -> Iterator[None]:
+        cursor = QTextCursor(self._edit.document())
         role_format, text_format = QTextCharFormat(), QTextCharFormat()
         role_format.setFont(theme.font(11, 600))
         role_format.setForeground(theme.color("accent"))
         text_format.setFont(theme.font(12, mono=True))
         text_format.setForeground(theme.color("text"))
-        for number, (role, text) in enumerate(turns):
+        mark_format = QTextCharFormat(text_format)
+        mark_format.setForeground(theme.color("reason"))
+        mark_format.setBackground(theme.color("tint.reason"))
+        for number, (role, text) in enumerate(self._parts(attempt)):
             head, body = QTextBlockFormat(), QTextBlockFormat()
             head.setTopMargin(theme.px(12 if number else 8))
             head.setBottomMargin(theme.px(2))
@@ -87,20 +133,43 @@ class PromptView(QWidget):
             cursor.setBlockFormat(head)
             cursor.insertText(visible_text(role), role_format)
             cursor.insertBlock(body, text_format)
-            shown = TextShaper().feed(text[:SHOWN_CHARACTERS], last=True)
-            if len(text) > SHOWN_CHARACTERS:
-                shown += self.tr("\n… and %1 more characters").replace("%1", f"{len(text) - SHOWN_CHARACTERS:,}")
-            cursor.insertText(shown, text_format)
-        cursor.endEditBlock()
-        self._edit.moveCursor(QTextCursor.MoveOperation.Start)
+            shaper, end = TextShaper(), min(len(text), SHOWN_CHARACTERS)
+            for start, stop, mark in _segments(text, attempt.raw_format if attempt else "", end):
+                for place in range(start, stop, FILL_CHARACTERS):
+                    piece = text[place : min(stop, place + FILL_CHARACTERS)]
+                    shown = shaper.feed(piece, last=place + len(piece) == end)
+                    cursor.insertText(shown, mark_format if mark else text_format)
+                    yield
+            if len(text) > end:
+                more = self.tr("\n… and %1 more characters").replace("%1", f"{len(text) - end:,}")
+                cursor.insertText(more, text_format)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show what came while nobody could see it."""
+        super().showEvent(event)
+        self.show_attempt(self._attempt)
 
     @property
     def text(self) -> str:
         """The whole prompt and its parameters, for the clipboard."""
         if self._attempt is None:
             return ""
-        turns = "\n\n".join(f"{role}\n{text}" for role, text in self._attempt.turns)
+        turns = self._attempt.raw or "\n\n".join(f"{role}\n{text}" for role, text in self._attempt.turns)
         return f"{turns}\n\n{self._foot_text(self._attempt)}".strip()
+
+
+def _segments(text: str, raw_format: str, end: int) -> list[tuple[int, int, bool]]:
+    """The text up to `end` in pieces: start, end, and whether it is a special token of the format."""
+    try:
+        marks = strategy_named(raw_format).marks(text[:end]) if raw_format else []
+    except ProfileError:  # a recorded run whose plug-in is no longer there
+        marks = []
+    pieces, last = [], 0
+    for start, stop in marks:
+        pieces += [(last, start, False)] if last < start else []
+        pieces.append((start, stop, True))
+        last = stop
+    return [*pieces, (last, end, False)] if last < end or not pieces else pieces
 
 
 def _value(value: object) -> str:

@@ -28,6 +28,7 @@ from engine.events import (
     PhaseChanged,
     PlanChanged,
     PromptReady,
+    PromptShortened,
     Retrying,
     RunFinished,
     RunResult,
@@ -47,6 +48,7 @@ from workbench.run_panel.run_state import (
     Step,
     Totals,
 )
+from workbench.run_panel.run_totals import completed, wall_seconds
 
 
 class RunModel(QObject):
@@ -59,6 +61,10 @@ class RunModel(QObject):
     """Step number, branch path."""
     attempt_started = Signal(int, str, int)
     """Step number, branch path, attempt number."""
+    graded = Signal(int, str)
+    """Step number, branch path."""
+    tool_called = Signal(int, str)
+    """Step number, branch path."""
     branch_changed = Signal(int, str)
     """A state, phase or figure changed: step number, branch path."""
     text_arrived = Signal()
@@ -66,11 +72,14 @@ class RunModel(QObject):
     step_finished = Signal(int)
     """Step number; again for every context that leaves."""
     warned = Signal(str)
+    pause_changed = Signal()
+    """A branch waits at a breakpoint, or goes on: look at `paused`."""
     run_finished = Signal()
 
     def __init__(self, parent: QObject | None = None, clock: Callable[[], float] = time.time) -> None:
         super().__init__(parent)
         self._clock = clock
+        self._given: dict[str, list[object]] | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -81,15 +90,27 @@ class RunModel(QObject):
         self.started: float | None = None
         self.ended: float | None = None
         self.status = ""
-        """Empty before the first event, then running, finished, failed, stopped or budget."""
+        """Empty before the first event, then running, finished, failed, stopped, budget or crashed."""
+        self.origin = self.origin_run = ""
+        """How it came from a recorded run (`resume`, `from`, `repeat`), and that run."""
+        self.edited = False
+        self.before: Statistics | None = None
+        """What the runs it goes on from used."""
         self.reason = ""
         self.results: tuple[RunResult, ...] = ()
+        self.inputs: dict[str, list[object]] | None = self._given
+        """What the run began with, as far as that is known."""
         self.outputs: dict[str, list[object]] = {}
+        self.paused: dict[int, Paused] = {}
+        """Step number → the pause of a branch that waits before it."""
         self.warnings: list[str] = []
         self.files: list[str] = []
         self._statistics: Statistics | None = None
         self._agents: dict[str, Statistics] = {}
         self._last_time = 0.0
+        self._keeping = False
+        """The events are those of the run it goes on from."""
+        self._kept_until = 0.0
         self._fresh: set[tuple[int, str]] = set()
         self._streaming: dict[tuple[int, str, int], Attempt] = {}
         """Attempts by place, for the chunks, which are many."""
@@ -100,6 +121,12 @@ class RunModel(QObject):
     def running(self) -> bool:
         """Whether events are still to come."""
         return self.status == "running"
+
+    @property
+    def begun(self) -> float | None:
+        """When the first of what is shown began: what is kept of an earlier run stands before the start."""
+        first = next(iter(self.steps.values()), None)
+        return self.started if self.started is None or first is None else min(self.started, first.started)
 
     def now(self) -> float:
         """The moment up to which open durations count."""
@@ -114,6 +141,14 @@ class RunModel(QObject):
         """The newest execution of an agent."""
         return next((step for step in reversed(self.steps.values()) if step.agent == agent), None)
 
+    def grades_of(self, agent: str, path: str) -> list[Graded]:
+        """What a grader made of the answers on one branch, in order."""
+        return [
+            branch.grade
+            for step in self.steps.values()
+            if step.agent == agent and (branch := step.branches.get(path)) is not None and branch.grade is not None
+        ]
+
     def failed_branches(self) -> list[Branch]:
         """Branches that ended with an error, in the order of their steps."""
         return [branch for step in self.steps.values() for branch in step.branches.values() if branch.error is not None]
@@ -126,24 +161,31 @@ class RunModel(QObject):
         now = self.now()
         agents: dict[str, Totals] = {}
         spans: dict[str, list[tuple[float, float]]] = {}
+        begun = -math.inf if self.started is None else self.started
         for step in self.steps.values():
-            agents.setdefault(step.agent, Totals()).add(step.totals.statistics())
-            spans.setdefault(step.agent, []).append((step.started, step.started + step.seconds(now)))
-        known = {agent: totals.statistics(_wall_seconds(spans[agent])) for agent, totals in agents.items()}
-        return {agent: _completed(done, known.get(agent)) for agent, done in (self._agents or known).items()}
+            if step.kept:
+                continue
+            outermost = step
+            while outermost.within in self.steps:
+                outermost = self.steps[outermost.within]
+            agents.setdefault(outermost.agent, Totals()).add(step.spent.statistics())
+            start = max(begun, step.started)
+            spans.setdefault(outermost.agent, []).append((start, max(start, step.started + step.seconds(now))))
+        known = {agent: totals.statistics(wall_seconds(spans[agent])) for agent, totals in agents.items()}
+        return {agent: completed(done, known.get(agent)) for agent, done in (self._agents or known).items()}
 
     def statistics(self) -> Statistics:
-        """Totals of the run, so far or final."""
+        """Totals of the run, so far or final, without those of the run it goes on from."""
         wall = self.now() - self.started if self.started is not None else 0.0
         totals = Totals()
         for step in self.steps.values():
-            totals.add(step.totals.statistics())
+            totals.add(step.spent.statistics())
         known = totals.statistics(wall)
         if self._statistics is None:
             return known
         if self._statistics.effective_seconds:
             known = msgspec.structs.replace(known, effective_seconds=self._statistics.effective_seconds)
-        return _completed(self._statistics, known)
+        return completed(self._statistics, known)
 
     def take_fresh(self) -> set[tuple[int, str]]:
         """Branches that got text since the last call."""
@@ -154,7 +196,12 @@ class RunModel(QObject):
 
     def apply(self, event: AnyEvent) -> None:
         """Take the next event of the run."""
+        if self._keeping:
+            self._keep(event)
         self._last_time = max(self._last_time, event.time)
+        self._fold(event)
+
+    def _fold(self, event: AnyEvent) -> None:
         match event:
             case ChunkReceived():
                 self._add_text(event)
@@ -176,20 +223,21 @@ class RunModel(QObject):
                 self._finish_run(event)
             case CacheHit() | Retrying() | ToolCalled() | HandlerFailed() | Graded() | Merged():
                 self._note(event)
-            case Warned() | FileProduced() | PlanChanged() | Paused():
+            case PromptShortened() | Warned() | FileProduced() | PlanChanged() | Paused():
                 self._note_of_run(event)
             case _:
                 assert_never(event)
 
-    def finish(self) -> None:
-        """No more events will come; what is still open was stopped."""
+    def finish(self, status: str = "stopped") -> None:
+        """No more events will come; what is still open was stopped, by a crash for instance."""
         if not self.running:
             return
-        self.status = "stopped"
+        self.status = status
         self._close(self._last_time)
 
-    def clear(self) -> None:
-        """Forget the run."""
+    def clear(self, inputs: dict[str, list[object]] | None = None) -> None:
+        """Forget the run; the next one begins with these inputs, as far as they are known."""
+        self._given = inputs
         self._reset()
 
     def _start_run(self, event: RunStarted) -> None:
@@ -197,14 +245,32 @@ class RunModel(QObject):
         self.run_id, self.flow, self.profiles = event.run_id, event.flow, event.profiles
         self.started = self._last_time = event.time
         self.status = "running"
+        self.origin, self.origin_run, self.edited = event.origin, event.parent, event.edited
+        self.before = event.before
+        self._keeping = event.kept > 0
         self.run_started.emit()
+
+    def _keep(self, event: AnyEvent) -> None:
+        """Take note that an event is one of the earlier run; the first new one ends them."""
+        if self.started is not None and event.time < self.started:
+            self._kept_until = max(self._kept_until, event.time)
+            return
+        self._keeping = False
+        # The time between the two runs belongs to neither: what is kept is shown right before what is new.
+        if self.started is not None and self._kept_until:
+            for step in self.steps.values():
+                step.shift(self.started - self._kept_until)
 
     def _step(self, event: AnyEvent) -> Step:
         step = self.steps.get(event.step)
         if step is None:
-            step = Step(event.step, event.agent, event.branch, event.time)
+            within = event.within if isinstance(event, AgentStarted) else 0
+            step = Step(event.step, event.agent, event.branch, event.time, within=within)
+            step.kept = self._keeping
             self.steps[event.step] = step
             self.step_started.emit(event.step)
+        elif step.kept and not self._keeping:
+            step.kept = False
         return step
 
     def _start(self, event: AgentStarted | SplitStarted) -> None:
@@ -215,6 +281,8 @@ class RunModel(QObject):
             step.change(branch, State.RUNNING)
             self.branch_changed.emit(event.step, event.branch)
             return
+        if self.paused.pop(event.step, None) is not None:
+            self.pause_changed.emit()
         step = self._step(event)
         step.category, step.splits, step.from_step = event.category, event.splits, event.from_step
         if event.splits < 2:
@@ -227,6 +295,7 @@ class RunModel(QObject):
         branch = step.branches.get(event.branch)
         if branch is None:
             branch = Branch(event.step, event.branch, event.agent, event.time, index, count, label, state)
+            branch.kept = self._keeping
             step.add(branch)
             self.branch_started.emit(event.step, event.branch)
         return branch
@@ -238,6 +307,7 @@ class RunModel(QObject):
                 return attempt
         attempt = Attempt(number, event.time)
         branch.attempts.append(attempt)
+        branch.kept = self._keeping
         step = self.steps[event.step]
         step.asked += 1
         step.open_attempts.add(attempt)
@@ -249,6 +319,7 @@ class RunModel(QObject):
     def _note_prompt(self, event: PromptReady) -> None:
         attempt = self._attempt(event, event.attempt)
         attempt.profile, attempt.turns, attempt.parameters = event.profile, event.turns, event.parameters
+        attempt.raw, attempt.raw_format = event.raw, event.raw_format
         self.branch_changed.emit(event.step, event.branch)
 
     def _enter_phase(self, event: PhaseChanged) -> None:
@@ -286,29 +357,39 @@ class RunModel(QObject):
         attempt.content.settle(event.content)
         attempt.reasoning.settle(event.reasoning)
         attempt.cached = attempt.cached or bool(event.statistics.cached_prompts and not event.statistics.requests)
-        attempt.state = _outcome(event, attempt.cached)
+        attempt.state = _outcome(event, attempt)
         step = self.steps[event.step]
         step.totals.add(event.statistics)
+        if not self._keeping:
+            step.spent.add(event.statistics)
         step.change(branch, attempt.state)
         branch.ended = event.time
         self._end_attempt(step, attempt, event.time)
         self.branch_changed.emit(event.step, event.branch)
 
-    def _note_of_run(self, event: Warned | FileProduced | PlanChanged | Paused) -> None:
-        if isinstance(event, Warned):
+    def _note_of_run(self, event: PromptShortened | Warned | FileProduced | PlanChanged | Paused) -> None:
+        if isinstance(event, PromptShortened):
+            self._note(event)
+        if isinstance(event, Warned | PromptShortened):
             self.warnings.append(event.message)
             self.warned.emit(event.message)
         elif isinstance(event, FileProduced):
             self.files.append(event.path)
+        elif isinstance(event, Paused):
+            self.paused[event.step] = event
+            self.pause_changed.emit()
 
-    def _note(self, event: CacheHit | Retrying | ToolCalled | HandlerFailed | Graded | Merged) -> None:
+    def _note(
+        self, event: CacheHit | Retrying | PromptShortened | ToolCalled | HandlerFailed | Graded | Merged
+    ) -> None:
         if isinstance(event, Merged):
             self._step(event).merged = (event.inputs, event.outputs)
             return
         branch = self._branch(event)
         step = self.steps[event.step]
         if isinstance(event, Graded):
-            branch.graded = event.passed
+            step.note_grade(branch, event)
+            self.graded.emit(event.step, event.branch)
         elif isinstance(event, HandlerFailed):
             attempt = self._attempt(event, event.attempt)
             attempt.failure, attempt.state = event.reason, State.REJECTED
@@ -319,17 +400,24 @@ class RunModel(QObject):
             attempt = branch.attempt or self._attempt(event, 1)
             if isinstance(event, CacheHit):
                 attempt.cached = True
+                attempt.frozen_from, attempt.stale = event.frozen_from, event.stale
+                step.troubled += bool(event.stale)
             elif isinstance(event, Retrying):
                 attempt.retries.append(event)
                 step.troubled += 1
+            elif isinstance(event, PromptShortened):
+                attempt.shortened = event
+                step.troubled += 1
             else:
                 attempt.tools.append(event)
+                self.tool_called.emit(event.step, event.branch)
         self.branch_changed.emit(event.step, event.branch)
 
     def _finish_step(self, event: AgentFinished) -> None:
         """A context leaves: one branch walks on alone, or all of them were merged."""
         step = self._step(event)
         step.leaving.append(event.to)
+        step.left.append((event.branch, event.values))
         alone = step.branches.get(event.branch)
         for branch in [alone] if alone is not None else list(step.branches.values()):
             if branch.state in OPEN_STATES:
@@ -361,10 +449,14 @@ class RunModel(QObject):
         self.status, self.reason = event.status, event.reason
         self.results, self.outputs = event.results, event.outputs
         self._statistics, self._agents = event.statistics, event.agents
+        self.before = event.before or self.before
         self._close(event.time)
 
     def _close(self, moment: float) -> None:
         self.ended = moment
+        if self.paused:
+            self.paused.clear()
+            self.pause_changed.emit()
         for step in self.steps.values():
             step.ended = step.ended or moment
             for branch in step.branches.values():
@@ -385,25 +477,7 @@ class RunModel(QObject):
             attempt.spans[-1].end = moment
 
 
-def _completed(final: Statistics, known: Statistics | None) -> Statistics:
-    """The final figures with what only the single calls tell: wall time, and whether a count was estimated."""
-    if known is None:
-        return final
-    return msgspec.structs.replace(
-        final, effective_seconds=known.effective_seconds, estimated=final.estimated or known.estimated
-    )
-
-
-def _wall_seconds(spans: list[tuple[float, float]]) -> float:
-    """How long at least one of the spans (start, end) went on."""
-    seconds, covered = 0.0, -math.inf
-    for start, end in sorted(spans):
-        seconds += max(0.0, end - max(start, covered))
-        covered = max(covered, end)
-    return seconds
-
-
-def _outcome(event: CompletionFinished, cached: bool) -> State:
+def _outcome(event: CompletionFinished, attempt: Attempt) -> State:
     if event.finish_reason is FinishReason.ERROR:
         return State.FAILED
     if event.finish_reason is FinishReason.STOPPED:
@@ -412,4 +486,6 @@ def _outcome(event: CompletionFinished, cached: bool) -> State:
         return State.NO_ANSWER
     if event.finish_reason is FinishReason.TOKEN_LIMIT_REACHED:
         return State.CUT_OFF
-    return State.CACHED if cached else State.ANSWERED
+    if attempt.frozen_from:
+        return State.FROZEN
+    return State.CACHED if attempt.cached else State.ANSWERED

@@ -6,7 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from engine.completion import FinishReason, Phase
-from engine.events import ErrorInfo, Retrying, Statistics, ToolCalled
+from engine.events import ErrorInfo, Graded, GradeOutcome, PromptShortened, Retrying, Statistics, ToolCalled
 from engine.statistics import CostProvenance, weakest
 from workbench.token_estimate import piece_tokens
 
@@ -20,6 +20,8 @@ class State(StrEnum):
     DONE = "done"
     """Ended without asking a model."""
     CACHED = "cached"
+    FROZEN = "frozen"
+    """A recorded answer of a frozen agent."""
     REJECTED = "not usable"
     """The handler could not use the answer; another attempt may follow."""
     NO_ANSWER = "no answer"
@@ -29,8 +31,15 @@ class State(StrEnum):
 
 
 OPEN_STATES = frozenset({State.QUEUED, State.RUNNING})
-GOOD_STATES = frozenset({State.ANSWERED, State.DONE, State.CACHED})
+GOOD_STATES = frozenset({State.ANSWERED, State.DONE, State.CACHED, State.FROZEN})
 _WORST_FIRST = (State.FAILED, State.STOPPED, State.NO_ANSWER, State.CUT_OFF, State.REJECTED)
+
+
+def grade_outcome(graded: Graded) -> GradeOutcome:
+    """What became of a grade, also of one that an older version recorded."""
+    if graded.outcome is not None:
+        return graded.outcome
+    return GradeOutcome.PASSED if graded.passed else GradeOutcome.FAILED
 
 
 @dataclass(slots=True)
@@ -94,14 +103,27 @@ class Totals:
     reasoning_out_tokens: int = 0
     cost: Decimal = Decimal(0)
     seconds: float = 0.0
+    kept_in: int = 0
+    kept_out: int = 0
+    """Tokens of the answers from the cache, in and out with reasoning."""
     estimated: bool = False
     provenances: set[CostProvenance] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, parts: Iterable[Statistics]) -> "Totals":
+        """The sum of several calls or sums."""
+        totals = cls()
+        for part in parts:
+            totals.add(part)
+        return totals
 
     def add(self, part: Statistics) -> None:
         """Count one call, or another sum."""
         self.requests += part.requests
         self.cached_prompts += part.cached_prompts
         if not part.requests:
+            self.kept_in += part.in_tokens + part.cached_in_tokens
+            self.kept_out += part.out_tokens + part.reasoning_out_tokens
             return
         self.in_tokens += part.in_tokens
         self.cached_in_tokens += part.cached_in_tokens
@@ -129,14 +151,6 @@ class Totals:
         )
 
 
-def total_statistics(parts: Iterable[Statistics]) -> Statistics:
-    """The sum of several calls or sums."""
-    totals = Totals()
-    for part in parts:
-        totals.add(part)
-    return totals.statistics()
-
-
 @dataclass(slots=True, eq=False)
 class Attempt:
     """One request to a model and what came of it."""
@@ -151,15 +165,24 @@ class Attempt:
     profile: str = ""
     model: str = ""
     turns: tuple[tuple[str, str], ...] = ()
+    raw: str = ""
+    """The raw prompt of a text completion, and the format it is written in."""
+    raw_format: str = ""
     parameters: dict[str, object] = field(default_factory=dict)
     statistics: Statistics | None = None
     finish_reason: FinishReason | None = None
     finish_raw: str = ""
     cached: bool = False
+    frozen_from: str = ""
+    """The run whose answer it was given; empty: the agent is not frozen."""
+    stale: tuple[str, ...] = ()
+    """What has changed since that answer came."""
     no_answer: bool = False
     failure: str = ""
     """Why the handler could not use the answer."""
     error: ErrorInfo | None = None
+    shortened: PromptShortened | None = None
+    """What of the turns was not sent, if the prompt was too long."""
     retries: list[Retrying] = field(default_factory=list)
     tools: list[ToolCalled] = field(default_factory=list)
 
@@ -222,7 +245,10 @@ class Branch:
     ended: float | None = None
     attempts: list[Attempt] = field(default_factory=list)
     error: ErrorInfo | None = None
-    graded: bool | None = None
+    grade: Graded | None = None
+    """What a grader made of the answer."""
+    kept: bool = False
+    """It was finished in the run that this one goes on from."""
 
     @property
     def attempt(self) -> Attempt | None:
@@ -239,7 +265,7 @@ class Branch:
     @property
     def warned(self) -> bool:
         """Whether something went wrong on the way that the branch got over."""
-        return any(attempt.state is State.REJECTED or attempt.retries for attempt in self.attempts)
+        return any(attempt.state is State.REJECTED or attempt.retries or attempt.stale for attempt in self.attempts)
 
     def seconds(self, now: float) -> float:
         """Wall time so far."""
@@ -257,6 +283,8 @@ class Step:
     category: str = ""
     splits: int = 1
     from_step: int = 0
+    within: int = 0
+    """The execution it happens inside of, that of a flow run as one node; 0 for none."""
     ended: float | None = None
     branches: dict[str, Branch] = field(default_factory=dict)
     merged: tuple[int, int] | None = None
@@ -264,8 +292,15 @@ class Step:
     leaving: list[str | None] = field(default_factory=list)
     """Where each context went; None ends the flow."""
 
+    left: list[tuple[str, dict[str, list[object]]]] = field(default_factory=list)
+    """Branch and keys of each context that left."""
+
     totals: Totals = field(default_factory=Totals)
     """What its finished requests used."""
+    spent: Totals = field(default_factory=Totals)
+    """The part of it that is new in this run."""
+    kept: bool = False
+    """It began in the run that this one goes on from, and nothing of it is new."""
     asked: int = 0
     """Attempts so far."""
     open_attempts: set[Attempt] = field(default_factory=set)
@@ -274,6 +309,8 @@ class Step:
     """Refused answers and repeated requests."""
     counts: dict[State, int] = field(default_factory=dict)
     """Branches by state."""
+    grades: dict[GradeOutcome, int] = field(default_factory=dict)
+    """Branches by what a grader made of them."""
 
     def add(self, branch: Branch) -> None:
         """A branch begins."""
@@ -285,6 +322,14 @@ class Step:
         self.counts[branch.state] -= 1
         branch.state = state
         self.counts[state] = self.counts.get(state, 0) + 1
+
+    def note_grade(self, branch: Branch, graded: Graded) -> None:
+        """A branch was graded; once, but for one that walks on from a recorded run."""
+        if branch.grade is not None:
+            self.grades[grade_outcome(branch.grade)] -= 1
+        branch.grade = graded
+        outcome = grade_outcome(graded)
+        self.grades[outcome] = self.grades.get(outcome, 0) + 1
 
     @property
     def finished_count(self) -> int:
@@ -307,18 +352,29 @@ class Step:
         for state in _WORST_FIRST:
             if state in states:
                 return state
-        if states == {State.CACHED}:
-            return State.CACHED
+        if len(states) == 1 and states <= {State.CACHED, State.FROZEN}:
+            return next(iter(states))
         return State.DONE if states <= {State.DONE} else State.ANSWERED
 
     @property
     def warned(self) -> bool:
-        """Whether a branch got over something that went wrong."""
+        """Whether a branch got over something that went wrong, or was given a stale answer."""
         return self.troubled > 0
 
     def seconds(self, now: float) -> float:
         """Wall time so far."""
         return max(0.0, (now if self.ended is None else self.ended) - self.started)
+
+    def shift(self, seconds: float) -> None:
+        """Move all its times."""
+        parts: list[Step | Branch | Attempt] = [self, *self.branches.values(), *self.attempts()]
+        for part in parts:
+            part.started += seconds
+            part.ended = None if part.ended is None else part.ended + seconds
+        for attempt in self.attempts():
+            for span in attempt.spans:
+                span.start += seconds
+                span.end = None if span.end is None else span.end + seconds
 
     def attempts(self) -> Iterable[Attempt]:
         """All attempts of all branches."""

@@ -1,7 +1,7 @@
 """The tree of a run."""
 
-from PySide6.QtCore import QModelIndex, QRect, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QModelIndex, QPoint, QRect, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -10,9 +10,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from workbench.run_panel.labels import state_look
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_rows import Column, Index, Row, RunRows
+from workbench.text_format import visible_text
 from workbench.theme import theme
 from workbench.widgets.icon_label import paint_state_icon
 from workbench.widgets.row_delegate import paint_selection
@@ -22,6 +22,8 @@ SAMPLES = {Column.TIME: "8 min 88 s", Column.TOKENS: "8,888 → ~888", Column.CO
 NAME_WIDTH = 160
 """Design px of a name that figures make room for: tokens go first, then cost."""
 ICON, ICON_GAP, GAP = 14, 8, 6
+LEAST_NOTE = 20
+"""Design px; less room is not worth half a letter."""
 KEPT_NAMES = 2000
 MANY_ROWS = 12
 REPAINT_FEW, REPAINT_FULL = 60, 300
@@ -35,6 +37,9 @@ class RunTree(QTreeView):
 
     row_chosen = Signal()
     """The person, not the program, chose the current row."""
+
+    menu_wanted = Signal(object, QPoint)
+    """A context menu is wanted for this Row; where on the screen."""
 
     def __init__(self, run: RunModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -82,6 +87,8 @@ class RunTree(QTreeView):
         before = self._names_width
         for row in rows:
             wanted = metrics.horizontalAdvance(self.rows.text(row, Column.STEP))
+            if row.grade is not None:
+                wanted += theme.px(GAP) + QFontMetrics(theme.font(11)).horizontalAdvance(row.note[0])
             beside = self.indentation() * row.depth + theme.px(ICON + ICON_GAP) + theme.px(GAP)
             self._names_width = max(self._names_width, beside + min(theme.px(NAME_WIDTH), wanted))
         if self._names_width != before:
@@ -92,6 +99,11 @@ class RunTree(QTreeView):
         index = self.rows.index_of(row)
         if index != self.currentIndex():
             self.setCurrentIndex(index)
+
+    def choose_nothing(self) -> None:
+        """Have no current row."""
+        self.clearSelection()
+        self.setCurrentIndex(QModelIndex())
 
     @property
     def current(self) -> Row | None:
@@ -161,15 +173,29 @@ class RunTree(QTreeView):
             if column == Column.STEP:
                 taken = self._paint_icon(painter, row, left + indent, top, height)
                 room = width - indent - taken - gap
-                painter.drawText(left + indent + taken, top, room, height, LEFT, self._fitting(text, painter, room))
+                name = self._fitting(text, painter, room)
+                painter.drawText(left + indent + taken, top, room, height, LEFT, name)
+                note, token = row.note
+                if note:
+                    used = painter.fontMetrics().horizontalAdvance(name) + gap
+                    self._paint_note(
+                        painter, note, token, QRect(left + indent + taken + used, top, room - used, height)
+                    )
             else:
                 fits = len(text) <= len(SAMPLES[column])
                 shown = text if fits else self._fitting(text, painter, width - gap)
                 painter.drawText(left, top, width - gap, height, RIGHT, shown)
 
-    def _fitting(self, text: str, painter: QPainter, width: int) -> str:
+    def _paint_note(self, painter: QPainter, note: str, token: str, place: QRect) -> None:
+        if place.width() < theme.px(LEAST_NOTE):
+            return
+        painter.setFont(theme.font(11))
+        painter.setPen(theme.color(token))
+        painter.drawText(place, LEFT, self._fitting(visible_text(note), painter, place.width(), 11))
+
+    def _fitting(self, text: str, painter: QPainter, width: int, size: int = 13) -> str:
         """The text, elided to the width; remembered, for the names stay while the figures move."""
-        key = (text, width, painter.font().weight())
+        key = (text, width, painter.font().weight() * 100 + size)
         shown = self._elided.get(key)
         if shown is None:
             if len(self._elided) > KEPT_NAMES:
@@ -181,7 +207,7 @@ class RunTree(QTreeView):
     @staticmethod
     def _paint_icon(painter: QPainter, row: Row, left: int, top: int, height: int) -> int:
         size = theme.px(ICON)
-        icon, token = ("pending", "muted") if row.waiting else state_look(row.state, row.warned)
+        icon, token = row.look
         place = QRectF(left + theme.px(2), top + (height - size) // 2, size, size)
         paint_state_icon(painter, icon, place, token)
         return theme.px(ICON + ICON_GAP)
@@ -191,6 +217,15 @@ class RunTree(QTreeView):
         super().mousePressEvent(event)
         if self.indexAt(event.position().toPoint()).isValid():
             self.row_chosen.emit()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of the line under the mouse, or for a key of the current one."""
+        by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_key else self.indexAt(event.pos())
+        if index.isValid():
+            place = self.visualRect(index).center() if by_key else event.pos()
+            self.menu_wanted.emit(self.rows.row_of(index), self.viewport().mapToGlobal(place))
+        event.accept()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Walk through the rows."""

@@ -7,8 +7,9 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.completion import FinishReason
-from workbench.run_panel.labels import state_word
-from workbench.run_panel.run_state import Attempt, Branch, State, Step
+from engine.events import Graded
+from workbench.run_panel.labels import GRADE_LOOKS, grade_text, state_word
+from workbench.run_panel.run_state import Attempt, Branch, State, Step, grade_outcome
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text
 from workbench.theme import theme
 
@@ -34,7 +35,11 @@ def attempt_figures(branch: Branch, attempt: Attempt, now: float) -> list[Figure
     thought, thought_estimated = attempt.reasoning_tokens()
     done = attempt.statistics
     estimated = done is not None and done.estimated
+    asked_again = sum(not one.tools for one in branch.attempts[:-1])  # a request with the results of tools is none
+    grade = branch.grade
+    graded = [] if grade is None else [_grade_figure(grade)]
     return [
+        *graded,
         Figure(translate("StatisticsLine", "First token"), seconds_text(first) if first is not None else "–"),
         Figure(
             translate("StatisticsLine", "Speed"),
@@ -47,12 +52,18 @@ def attempt_figures(branch: Branch, attempt: Attempt, now: float) -> list[Figure
         Figure(translate("StatisticsLine", "Reasoning"), tokens_text(thought, thought_estimated and thought > 0)),
         Figure(translate("StatisticsLine", "Cost"), cost_of_attempt(attempt)),
         Figure(translate("StatisticsLine", "Finish"), finish_text(attempt), drop=2),
-        Figure(translate("StatisticsLine", "Retries"), str(len(attempt.retries) + len(branch.attempts) - 1), drop=3),
+        Figure(translate("StatisticsLine", "Retries"), str(len(attempt.retries) + asked_again), drop=3),
     ]
 
 
+def _grade_figure(grade: Graded) -> Figure:
+    return Figure(translate("StatisticsLine", "Grade"), grade_text(grade), GRADE_LOOKS[grade_outcome(grade)][1])
+
+
 def cost_of_attempt(attempt: Attempt) -> str:
-    """Money of one attempt; a dash before it is known, `cached` when nothing was paid."""
+    """Money of one attempt; a dash before it is known, `cached` or `frozen` when nothing was paid."""
+    if attempt.frozen_from:
+        return translate("StatisticsLine", "frozen")
     if attempt.cached:
         return translate("StatisticsLine", "cached")
     if attempt.statistics is None:
@@ -145,23 +156,22 @@ class StatisticsLine(QWidget):
         label_font, value_font = theme.font(11), theme.font(11, 500)
         label_metrics, value_metrics = QFontMetricsF(label_font), QFontMetricsF(value_font)
         gap, inner, margin = theme.px(16), theme.px(6), theme.px(12)
-
-        def width(figure: Figure) -> float:
-            value = max(value_metrics.horizontalAdvance(figure.value), value_metrics.horizontalAdvance("888"))
-            return label_metrics.horizontalAdvance(figure.label) + inner + value + gap
-
-        shown = list(self._figures)
-        while len(shown) > 1 and sum(width(figure) for figure in shown) - gap > self.width() - 2 * margin:
-            droppable = max(shown, key=lambda figure: (figure.drop, shown.index(figure)))
-            shown.remove(droppable)
+        least = value_metrics.horizontalAdvance("888")
+        shown = []
+        for figure in self._figures:
+            label = label_metrics.horizontalAdvance(figure.label) + inner
+            shown.append((figure, label, label + max(value_metrics.horizontalAdvance(figure.value), least) + gap))
+        room = self.width() - 2 * margin + gap - sum(width for _, _, width in shown)
+        while len(shown) > 1 and room < 0:
+            dropped = max(range(len(shown)), key=lambda number: (shown[number][0].drop, number))
+            room += shown.pop(dropped)[2]
         left = float(margin)
-        for figure in shown:
-            label = label_metrics.horizontalAdvance(figure.label)
+        for figure, label, width in shown:
             painter.setFont(label_font)
             painter.setPen(theme.color("muted"))
             rect = QRectF(left, 0, self.width() - left, self.height())
             painter.drawText(rect, int(Qt.AlignmentFlag.AlignVCenter), figure.label)
             painter.setFont(value_font)
             painter.setPen(theme.color(figure.color))
-            painter.drawText(rect.adjusted(label + inner, 0, 0, 0), int(Qt.AlignmentFlag.AlignVCenter), figure.value)
-            left += width(figure)
+            painter.drawText(rect.adjusted(label, 0, 0, 0), int(Qt.AlignmentFlag.AlignVCenter), figure.value)
+            left += width

@@ -20,9 +20,10 @@ from workbench.text_format import cost_text, rate_text, seconds_text, tokens_tex
 from workbench.theme import theme
 from workbench.widgets.row_delegate import paint_selection
 
-SPEED, TIME = 7, 8
-LEAST_NEEDED = (2, 4, SPEED, 6, 1, 3, TIME)
-"""Columns that go when there is no room, in this order: from cache, cached in, speed, reasoning, requests, in, time."""
+FROM_CACHE, SPEED, TIME = 2, 7, 8
+LEAST_NEEDED = (4, SPEED, 6, 1, 3, TIME)
+"""Columns that go when there is no room, in this order: cached in, speed, reasoning, requests, in, time; before them
+*From cache*, unless there is something in it."""
 NAME_WIDTH = 130
 """Design px the agents' names keep."""
 
@@ -127,13 +128,14 @@ class StatisticsView(QWidget):
     def _hide_columns(self) -> None:
         """Hide figures, the least needed first, until the names keep their width."""
         header = self.table.horizontalHeader()
-        for column in LEAST_NEEDED:
+        order = LEAST_NEEDED if self._model.statistics().cached_prompts else (FROM_CACHE, *LEAST_NEEDED)
+        for column in (FROM_CACHE, *LEAST_NEEDED):
             self.table.setColumnHidden(column, False)
         wanted = theme.px(NAME_WIDTH) + sum(
             max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column))
             for column in range(1, self.table.columnCount())
         )
-        for column in LEAST_NEEDED:
+        for column in order:
             if wanted <= self.width():
                 return
             wanted -= max(self.table.sizeHintForColumn(column), header.sectionSizeHint(column))
@@ -145,9 +147,13 @@ class StatisticsView(QWidget):
         rows = [(visible_text(name), done) for name, done in agents.items()]
         if rows:
             rows.append((self.tr("Total"), self._model.statistics()))
+        total = len(rows) - 1
+        if self._model.before is not None:
+            # What a resumed run was spared; no part of its total.
+            rows.append((self.tr("Before, not in the total"), self._model.before))
         self.table.setRowCount(len(rows))
         for number, (name, done) in enumerate(rows):
-            self._fill(number, [name, *self._figures(done)], total=number == len(rows) - 1)
+            self._fill(number, [name, *self._figures(done)], total=number == total)
         self._hide_columns()
 
     @staticmethod

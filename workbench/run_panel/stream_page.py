@@ -4,16 +4,25 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QSizePolicy, QSplitter, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from engine.completion import Phase
-from engine.events import ErrorInfo
+from engine.events import ErrorInfo, ToolCalled
 from workbench.run_panel.branch_grid import BranchGrid
-from workbench.run_panel.messages import RunMessage, branch_message, error_message, run_message, step_message
+from workbench.run_panel.messages import (
+    RunMessage,
+    branch_message,
+    empty_words,
+    error_message,
+    pause_message,
+    run_message,
+    step_message,
+)
 from workbench.run_panel.phase_clock import PhaseClock
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import Attempt, Branch, State, Step
 from workbench.run_panel.statistics_line import StatisticsLine, attempt_figures, step_figures
 from workbench.run_panel.stream_pane import StreamPane
 from workbench.run_panel.stream_text import PaneFlusher, View
-from workbench.text_format import seconds_text, tokens_text
+from workbench.run_panel.tool_page import ToolPage
+from workbench.text_format import seconds_text, tokens_text, visible_text
 from workbench.theme import theme
 from workbench.widgets.banner import Banner, BannerButton
 
@@ -25,25 +34,44 @@ class StreamPage(QWidget):
     """A cell of the grid was opened: step number, branch path."""
     view_changed = Signal()
     retry_requested = Signal()
+    fresh_run_requested = Signal()
+    resume_requested = Signal()
+    step_requested = Signal()
+    go_on_requested = Signal()
+    edit_context_requested = Signal()
+    """Of a run that waits at a breakpoint."""
+    says_resume_changed = Signal()
+    thaw_requested = Signal(str)
+    """The frozen agent that shall be asked again from now on."""
+    ask_again_requested = Signal(str)
+    """The frozen agent whose answer shall be made anew."""
     profile_requested = Signal(str)
 
     def __init__(self, model: RunModel, flusher: PaneFlusher, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._model = model
+        self.offers_resume = False
+        """Whether a message about a run that broke off offers to go on with it."""
+        self.says_resume = False
+        """Whether one does so now."""
         self._step: Step | None = None
         self._branch: Branch | None = None
         self._attempt: Attempt | None = None
+        self._tool: ToolCalled | None = None
         self._chosen: View | None = None
         self._fold = False
         self._error: RunMessage | None = None
         self._said: RunMessage | None = None
         self._closed: set[RunMessage] = set()
+        self._unstarted = ""
+        """The agent on show that has not begun."""
         self.banner = Banner(parent=self)
         self.clock = PhaseClock(self)
         self.line = StatisticsLine(self)
         self.reasoning = StreamPane(flusher, reasoning=True, parent=self)
         self.content = StreamPane(flusher, reasoning=False, parent=self)
         self.grid = BranchGrid(flusher, self)
+        self.tool = ToolPage(flusher, self)
         self._unfold = self._unfold_button()
         self._splitter = QSplitter(Qt.Orientation.Horizontal, self)
         self._splitter.setChildrenCollapsible(False)
@@ -61,6 +89,7 @@ class StreamPage(QWidget):
         self._stack = QStackedWidget(self)
         self._stack.addWidget(self._single)
         self._stack.addWidget(self.grid)
+        self._stack.addWidget(self.tool)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -110,6 +139,8 @@ class StreamPage(QWidget):
     @property
     def view(self) -> View:
         """How the content is shown."""
+        if self._tool is not None:
+            return self._chosen or self.tool.result.view
         cells = self.grid.cells if self.shows_grid else []
         return self._chosen or (cells[0].text.view if cells else self.content.text.view)
 
@@ -117,12 +148,14 @@ class StreamPage(QWidget):
         """Show content rendered, raw or as JSON from now on."""
         self._chosen = view
         self.content.text.choose_view(view)
+        self.tool.choose_view(view)
         self.refresh()
         self.view_changed.emit()
 
     def show_nothing(self) -> None:
         """Forget the run."""
-        self._step = self._branch = self._attempt = None
+        self._step = self._branch = self._attempt = self._tool = None
+        self._unstarted = ""
         self._error = None
         self._closed.clear()
         self.refresh()
@@ -134,17 +167,34 @@ class StreamPage(QWidget):
 
     def show_step(self, step: Step) -> None:
         """Show all branches of an execution."""
-        self._step, self._branch, self._attempt = step, None, None
+        self._step, self._branch, self._attempt, self._tool = step, None, None, None
+        self._unstarted = ""
+        self.refresh()
+
+    def show_unstarted(self, agent: str) -> None:
+        """Show that an agent has not begun."""
+        self._step = self._branch = self._attempt = self._tool = None
+        self._unstarted = agent
         self.refresh()
 
     def show_branch(self, branch: Branch, attempt: Attempt | None) -> None:
         """Show one attempt of a branch, or the newest as it comes."""
-        self._step, self._branch, self._attempt = None, branch, attempt
+        self._step, self._branch, self._attempt, self._tool = None, branch, attempt, None
+        self._unstarted = ""
+        self.refresh()
+
+    def show_tool(self, branch: Branch, attempt: Attempt, tool: ToolCalled) -> None:
+        """Show what an attempt called."""
+        self._step, self._branch, self._attempt, self._tool = None, branch, attempt, tool
+        self._unstarted = ""
+        self.tool.show_call(tool)
         self.refresh()
 
     @property
     def full_text(self) -> str:
         """The whole text on show, for the clipboard."""
+        if self._tool is not None:
+            return self.tool.full_text
         if self._step is not None:
             parts = [(one.name, one.attempt) for one in self._step.branches.values()]
             return "\n\n".join(f"{name}\n{attempt.content.text}" for name, attempt in parts if attempt is not None)
@@ -155,13 +205,21 @@ class StreamPage(QWidget):
     def refresh(self) -> None:
         """Bring everything but the streaming text itself up to date."""
         now = self._model.now()
-        self._stack.setCurrentWidget(self.grid if self.shows_grid else self._single)
+        self._stack.setCurrentWidget(self._page())
         self._refresh_banner()
+        if self._tool is not None:
+            self.line.show_figures(self.tool.figures())
+            return
         if self._step is not None:
             self.grid.show_step(self._step, now, self._chosen)
             self.line.show_figures(step_figures(self._step, now))
         else:
             self._refresh_single(now)
+
+    def _page(self) -> QWidget:
+        if self._tool is not None:
+            return self.tool
+        return self.grid if self.shows_grid else self._single
 
     def _refresh_single(self, now: float) -> None:
         branch = self._branch
@@ -171,6 +229,7 @@ class StreamPage(QWidget):
         live = attempt is not None and attempt.state in (State.RUNNING, State.QUEUED)
         whole = attempt is None or not attempt.incomplete
         self.content.show_text(attempt.content if attempt is not None else None, live=live, whole=whole)
+        self.content.show_words(self._not_begun() if self._unstarted else empty_words(branch, attempt))
         self.content.show_figures(attempt, attempt.phase_seconds(Phase.ANSWERING, now) if attempt is not None else 0)
         thinking = live and attempt is not None and not attempt.content.length
         self.reasoning.show_text(attempt.reasoning if attempt is not None else None, live=thinking, whole=whole)
@@ -185,6 +244,10 @@ class StreamPage(QWidget):
         figures = attempt_figures(branch, attempt, now) if branch is not None and attempt is not None else []
         self.line.show_figures(figures)
 
+    def _not_begun(self) -> str:
+        text = self.tr("%1 has not begun.") if self._model.running else self.tr("%1 did not run.")
+        return text.replace("%1", visible_text(self._unstarted))
+
     def _set_fold(self, fold: bool) -> None:
         self._fold = fold
         self.refresh()
@@ -195,17 +258,34 @@ class StreamPage(QWidget):
             message = branch_message(self._branch, self._model.now())
         elif self._step is not None:
             message = step_message(self._step, self._model.now())
-        message = self._error or message or run_message(self._model)
+        paused = pause_message(self._model) if self._model.paused else None
+        message = self._error or paused or message or run_message(self._model)
         self._said = message
         if message is None or message in self._closed:
             self.banner.show_message(None)
         else:
             self.banner.show_message(message, self._buttons(message))
+        says = message is not None and message not in self._closed and message.retry and self.offers_resume
+        if says is not self.says_resume:
+            self.says_resume = says
+            self.says_resume_changed.emit()
 
     def _buttons(self, message: RunMessage) -> list[BannerButton]:
         buttons = []
+        if message.retry and self.offers_resume:
+            buttons.append(BannerButton(self.tr("Resume"), self.resume_requested.emit, "resume"))
+        if message.paused:
+            buttons.append(BannerButton(self.tr("Step"), self.step_requested.emit, "step"))
+            buttons.append(BannerButton(self.tr("Go on"), self.go_on_requested.emit, "resume"))
+            buttons.append(BannerButton(self.tr("Edit context…"), self.edit_context_requested.emit, "edit"))
+        if message.frozen:
+            agent = message.frozen
+            buttons.append(BannerButton(self.tr("Thaw"), lambda: self.thaw_requested.emit(agent), "frozen"))
+            buttons.append(BannerButton(self.tr("Run it again"), lambda: self.ask_again_requested.emit(agent), "retry"))
         if message.retry:
             buttons.append(BannerButton(self.tr("Retry"), self.retry_requested.emit, "retry"))
+        if message.fresh:
+            buttons.append(BannerButton(self.tr("Run fresh"), self.fresh_run_requested.emit, "retry"))
         if message.profile:
             profile = message.profile
             buttons.append(BannerButton(self.tr("Edit profile"), lambda: self.profile_requested.emit(profile)))

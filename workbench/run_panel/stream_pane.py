@@ -103,6 +103,11 @@ class StreamPane(QWidget):
         """Show this text from now on."""
         self.text.bind(source, live=live, whole=whole)
 
+    def show_words(self, words: str) -> None:
+        """Say this where there is no text."""
+        if words != self.text.placeholderText():
+            self.text.setPlaceholderText(words)
+
     def show_figures(self, attempt: Attempt | None, seconds: float) -> None:
         """Bring tokens, time and the mark of an incomplete text up to date."""
         if attempt is None:

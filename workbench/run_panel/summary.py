@@ -13,6 +13,8 @@ translate = QCoreApplication.translate
 def summary_text(model: RunModel) -> str:
     """Answers, symbol traces and the statistics line, with empty lines between."""
     parts = [_outputs(model), _errors(model), _traces(model), statistics_text(model.statistics())]
+    if model.before is not None:
+        parts.append(translate("Summary", "Before: %1").replace("%1", statistics_text(model.before)))
     return "\n\n".join(part for part in parts if part)
 
 

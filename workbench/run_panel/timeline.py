@@ -115,7 +115,7 @@ class Timeline(QAbstractScrollArea):
         return max(10.0, self.viewport().width() - self._name_width() - self._cost_width() - theme.px(8))
 
     def _duration(self) -> float:
-        started = self._model.started
+        started = self._model.begun
         return max(0.5, self._model.now() - started) * 1.02 if started is not None else 1.0
 
     def _set_ranges(self) -> None:
@@ -129,7 +129,7 @@ class Timeline(QAbstractScrollArea):
         self.horizontalScrollBar().setPageStep(round(axis))
 
     def _x(self, moment: float) -> float:
-        started = self._model.started or 0.0
+        started = self._model.begun or 0.0
         share = (moment - started) / self._duration()
         return self._name_width() + share * self._axis_width() * self._zoom - self.horizontalScrollBar().value()
 
@@ -140,7 +140,7 @@ class Timeline(QAbstractScrollArea):
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.fillRect(self.viewport().rect(), theme.color("bg.dock"))
-        if self._model.started is None:
+        if self._model.begun is None:
             return
         top, height = theme.px(22), theme.px(24)
         offset = self.verticalScrollBar().value()
@@ -162,7 +162,7 @@ class Timeline(QAbstractScrollArea):
         metrics = QFontMetricsF(painter.font())
         tick = 0.0
         while tick <= self._duration():
-            x = self._x((self._model.started or 0.0) + tick)
+            x = self._x((self._model.begun or 0.0) + tick)
             if left <= x <= right:
                 painter.setPen(theme.color("line"))
                 painter.drawLine(QPointF(x, top), QPointF(x, self.viewport().height()))

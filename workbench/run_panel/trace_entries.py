@@ -1,14 +1,16 @@
 """The symbol trace as entries: read from its text, or put together while the run goes on; each entry explained."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QCoreApplication
 
+from engine.events import Graded
 from engine.flow import trace
 from engine.flow.trace import Kind
+from workbench.run_panel.labels import GRADE_LOOKS, grade_sentence
 from workbench.run_panel.run_model import RunModel
-from workbench.run_panel.run_state import State, Step
+from workbench.run_panel.run_state import State, Step, grade_outcome
 from workbench.text_format import seconds_text
 
 translate = QCoreApplication.translate
@@ -22,6 +24,7 @@ _SINGLE = {
     trace.ERROR: Kind.FINISH,
     trace.RETRY: Kind.RETRY,
     trace.FATAL: Kind.FATAL,
+    trace.FROZEN: Kind.FINISH,
     trace.PASSED: Kind.GRADE,
     trace.FAILED: Kind.GRADE,
     trace.COMPLETION: Kind.NEXT,
@@ -39,6 +42,7 @@ ICONS = {
     trace.ERROR: ("cross", "err"),
     trace.RETRY: ("warning", "warn"),
     trace.FATAL: ("failed", "err"),
+    trace.FROZEN: ("frozen", "ice"),
     trace.PASSED: ("check", "ok"),
     trace.FAILED: ("cross", "err"),
     trace.COMPLETION: ("arrow-next", "text2"),
@@ -58,6 +62,8 @@ class Entry:
     text: str
     agent: str = ""
     """The agent the entry belongs to."""
+    grade: Graded | None = None
+    """Of a ✓ or ✗, what the grader made of the answer."""
 
     @property
     def shown(self) -> str:
@@ -78,6 +84,8 @@ class Entry:
             return ("split", "accent")
         if self.kind is Kind.MERGE:
             return ("merge", "text2")
+        if self.grade is not None:
+            return GRADE_LOOKS[grade_outcome(self.grade)]
         return ICONS.get(self.text) if self.kind not in (Kind.CATEGORY, Kind.AGENT) else None
 
     def explanation(self) -> str:
@@ -96,6 +104,8 @@ class Entry:
             return translate("Trace", "Agent %1.").replace("%1", self.text)
         if self.kind is Kind.DURATION:
             return translate("Trace", "The request took %1.").replace("%1", self.shown)
+        if self.grade is not None:
+            return translate("Trace", "Graded: %1").replace("%1", grade_sentence(self.grade))
         return _explanations().get(self.text, self.text)
 
 
@@ -109,6 +119,7 @@ def _explanations() -> dict[str, str]:
         trace.ERROR: translate("Trace", "The model ended with an error."),
         trace.RETRY: translate("Trace", "The handler could not use the answer."),
         trace.FATAL: translate("Trace", "The step was given up."),
+        trace.FROZEN: translate("Trace", "The agent is frozen: its recorded answer was used, no model was asked."),
         trace.PASSED: translate("Trace", "Graded: passed."),
         trace.FAILED: translate("Trace", "Graded: not passed."),
         trace.COMPLETION: translate("Trace", "On to the next agent, without the conversation."),
@@ -139,6 +150,29 @@ def parse_trace(text: str) -> list[Entry]:
     return entries
 
 
+def with_grades(entries: list[Entry], model: RunModel) -> list[Entry]:
+    """The entries of a result's trace, each ✓ and ✗ with the grade it stands for, as far as that is certain."""
+    if all(entry.kind is not Kind.GRADE for entry in entries):
+        return entries
+    path: list[str] = []
+    taken: dict[tuple[str, str], int] = {}
+    told = []
+    for entry in entries:
+        if entry.kind is Kind.SPLIT:
+            path.append(entry.text.removeprefix("⇉ "))
+        elif entry.kind is Kind.MERGE:
+            outputs = entry.text.partition("↣")[2]
+            path = path[:-1] if outputs == "1" else [*path[:-1], "?"]
+        elif entry.kind is Kind.GRADE:
+            place = (entry.agent, ".".join(path))
+            number = taken[place] = taken.get(place, -1) + 1
+            grades = model.grades_of(*place)
+            # A branch that stopped before the end of the run has fewer marks than grades; never more.
+            entry = replace(entry, grade=grades[number] if number < len(grades) else None)
+        told.append(entry)
+    return told
+
+
 def trace_text(entries: list[Entry], *, timed: bool = True) -> str:
     """The entries as text, with the symbols."""
     return ", ".join(entry.text for entry in entries if timed or entry.kind is not Kind.DURATION)
@@ -167,14 +201,17 @@ def _live_step(step: Step) -> list[Entry]:
         for attempt in branch.attempts:
             if count == 1 and attempt.statistics is not None and not attempt.cached:
                 entries.append(Entry(Kind.DURATION, f"({attempt.statistics.seconds * 1000:.0f} ms)", step.agent))
+            if attempt.frozen_from:
+                entries.append(Entry(Kind.FINISH, trace.FROZEN, step.agent))
             if attempt.state is State.CUT_OFF:
                 entries.append(Entry(Kind.FINISH, trace.TOKEN_LIMIT, step.agent))
             if attempt.state is State.REJECTED:
                 entries.append(Entry(Kind.RETRY, trace.RETRY, step.agent))
         if branch.error is not None and branch.error.type == "PARSING":
             entries.append(Entry(Kind.FATAL, trace.FATAL, step.agent))
-        if branch.graded is not None:
-            entries.append(Entry(Kind.GRADE, trace.PASSED if branch.graded else trace.FAILED, step.agent))
+        if (grade := branch.grade) is not None:
+            text = trace.PASSED if grade.passed else trace.FAILED
+            entries.append(Entry(Kind.GRADE, text, step.agent, grade))
     if step.merged is not None:
         entries.append(Entry(Kind.MERGE, f"{step.merged[0]}↣{step.merged[1]}", step.agent))
     return entries

@@ -8,7 +8,7 @@ from workbench.run_panel.labels import Figures
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import Branch
 from workbench.run_panel.timeline import ANSWER, READ, THINK, WAIT, Timeline, paint_bar
-from workbench.run_panel.trace_entries import live_trace, parse_trace, trace_text
+from workbench.run_panel.trace_entries import live_trace, parse_trace, trace_text, with_grades
 from workbench.run_panel.trace_line import TraceLine
 from workbench.theme import theme
 
@@ -145,7 +145,10 @@ class TraceView(QWidget):
         """Take what the run has now."""
         results = self._model.results
         if results:
-            traces = [parse_trace(result.trace_timed or result.trace) for result in results[:MAX_LINES]]
+            traces = [
+                with_grades(parse_trace(result.trace_timed or result.trace), self._model)
+                for result in results[:MAX_LINES]
+            ]
         else:
             traces = [live_trace(self._model)]
         while len(self._lines) < len(traces):

@@ -29,6 +29,10 @@ class EmptyPlace(QWidget):
         theme.changed.connect(self._restyle)
         self._restyle()
 
+    def say(self, text: str) -> None:
+        """Say something else below the title."""
+        self._text.setText(text)
+
     def add_button(self, text: str, icon: str = "", *, primary: bool = False) -> QPushButton:
         """Offer an action."""
         button = QPushButton(text, self)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from engine.flow.context import text_of
 from engine.flow.flow_spec import InputSpec
 from workbench.theme import theme
-from workbench.widgets.elided import ElidedLabel
+from workbench.widgets.elided import ElidedComboBox, ElidedLabel
 
 TALL = ("text", "list", "json")
 """Types that take several lines."""
@@ -34,8 +34,7 @@ class FileField(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.line = QLineEdit(self)
-        browse = QToolButton(self)
-        browse.setIcon(theme.icon("folder", 16))
+        self._browse_button = browse = QToolButton(self)
         browse.setToolTip(self.tr("Choose a file"))
         browse.setAccessibleName(self.tr("Choose a file"))
         browse.clicked.connect(self._browse)
@@ -45,6 +44,12 @@ class FileField(QWidget):
         layout.addWidget(browse)
         self.setFocusProxy(self.line)
         self.line.textChanged.connect(self.text_edited)
+        self.restyle()
+
+    def restyle(self) -> None:
+        """Take the present text zoom and colours."""
+        self._browse_button.setIcon(theme.icon("folder", 16))
+        self._browse_button.setIconSize(QSize(theme.px(16), theme.px(16)))
 
     def _browse(self) -> None:
         dialog = QFileDialog(self, self.tr("Choose a file"))
@@ -66,7 +71,10 @@ class InputFields(QWidget):
         self._loading = False
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(theme.px(4))
+        self._labels: list[QLabel] = []
+        self._hints: list[QLabel] = []
+        theme.changed.connect(self._restyle)
+        self._restyle()
 
     def show_inputs(self, specs: Sequence[InputSpec], values: Mapping[str, str]) -> None:
         """Build the fields; `values` are texts typed before, missing ones take the default."""
@@ -107,25 +115,41 @@ class InputFields(QWidget):
                 widget.hide()
                 widget.deleteLater()
         self._specs = tuple(specs)
-        self._fields = {}
+        self._fields, self._labels, self._hints = {}, [], []
         for spec in specs:
             label = ElidedLabel(f"{spec.key} *" if spec.required else spec.key, self)
-            label.setFont(theme.font(12, 500))
             label.setToolTip(spec.help)
             field = self._make(spec)
             field.setAccessibleName(spec.key)
             field.setAccessibleDescription(spec.help)
             field.setToolTip(spec.help)
             label.setBuddy(field)
+            self._labels.append(label)
             self._layout.addWidget(label)
             self._layout.addWidget(field)
             if spec.help:
                 hint = QLabel(spec.help, self)
                 hint.setProperty("role", "muted")
-                hint.setFont(theme.font(11))
                 hint.setWordWrap(True)
                 self._layout.addWidget(hint)
+                self._hints.append(hint)
             self._fields[spec.key] = field
+        self._restyle()
+
+    def _restyle(self) -> None:
+        self._layout.setSpacing(theme.px(4))
+        for number, label in enumerate(self._labels):
+            label.setFont(theme.font(12, 500))
+            # A label stands nearer to its own field than to the help of the one above.
+            label.setContentsMargins(0, theme.px(8) if number else 0, 0, 0)
+        for hint in self._hints:
+            hint.setFont(theme.font(11))
+        for field in self._fields.values():
+            if isinstance(field, QPlainTextEdit):
+                field.setFont(theme.font(12, mono=True))
+                field.setMinimumHeight(theme.px(110))
+            elif isinstance(field, FileField):
+                field.restyle()
 
     def _make(self, spec: InputSpec) -> QWidget:
         if spec.type == "boolean":
@@ -133,7 +157,7 @@ class InputFields(QWidget):
             box.toggled.connect(self._changed)
             return box
         if spec.type == "choice":
-            combo = QComboBox(self)
+            combo = ElidedComboBox(self)
             combo.addItems(spec.choices)
             combo.currentTextChanged.connect(self._changed)
             return combo
@@ -144,8 +168,6 @@ class InputFields(QWidget):
         if spec.type in TALL and (spec.type != "text" or "\n" in default_text(spec)):
             edit = QPlainTextEdit(self)
             edit.setTabChangesFocus(True)
-            edit.setFont(theme.font(12, mono=True))
-            edit.setMinimumHeight(theme.px(110))
             edit.textChanged.connect(self._changed)
             return edit
         line = QLineEdit(self)

@@ -1,7 +1,7 @@
 """A section of a form that folds."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from workbench.theme import theme
 
@@ -20,7 +20,8 @@ class Section(QWidget):
         self.head.setAccessibleName(title)
         self._note = QLabel(self)
         self._note.setProperty("role", "muted")
-        head = QHBoxLayout()
+        self._buttons: list[tuple[QToolButton, str]] = []
+        self._head_row = head = QHBoxLayout()
         head.setContentsMargins(theme.px(4), 0, theme.px(12), 0)
         head.addWidget(self.head)
         head.addWidget(self._note)
@@ -43,6 +44,25 @@ class Section(QWidget):
         """A few muted words beside the title, a count for instance."""
         self._note.setText(text)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the body is shown."""
+        return self.head.isChecked()
+
+    def set_open(self, is_open: bool) -> None:
+        """Fold or unfold."""
+        self.head.setChecked(is_open)
+
+    def add_button(self, icon: str, name: str) -> QAbstractButton:
+        """A button at the right end of the head."""
+        button = QToolButton(self)
+        button.setToolTip(name)
+        button.setAccessibleName(name)
+        self._buttons.append((button, icon))
+        self._head_row.addWidget(button)
+        self._restyle()
+        return button
+
     def _fold(self, is_open: bool) -> None:
         self._body.setVisible(is_open)
         self.head.setIcon(theme.icon("chevron-down" if is_open else "chevron-right", 14, checked="text2"))
@@ -55,4 +75,7 @@ class Section(QWidget):
         self.head.setStyleSheet("QToolButton:checked { background: transparent; }")
         self.body.setContentsMargins(theme.px(12), 0, theme.px(12), theme.px(8))
         self.body.setSpacing(theme.px(6))
+        for button, icon in self._buttons:
+            button.setIcon(theme.icon(icon, 14))
+            button.setIconSize(QSize(theme.px(14), theme.px(14)))
         self._fold(self.head.isChecked())

@@ -1,7 +1,7 @@
 """A prompt editor: placeholders highlighted, unknown keys underlined, the height that fits its text."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import QEvent, QSize, Signal
 from PySide6.QtGui import (
@@ -13,9 +13,10 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextDocument,
 )
-from PySide6.QtWidgets import QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from workbench.theme import theme
+from workbench.widgets.key_completion import KeyCompletion, open_placeholder
 
 PLACEHOLDER = re.compile(r"\{\{\{([^{}\n]+)\}\}\}|\{\{([^{}\n]+)\}\}|\[\[([^\[\]\n|]+)(?:\|hidden)?\]\]")
 """`{{{key}}}`, `{{key}}`, `[[key]]`, `[[key|hidden]]` (docs/flow-format.md)."""
@@ -65,12 +66,18 @@ class TemplateEdit(QPlainTextEdit):
         self.setTabChangesFocus(True)
         # The flow's own undo stack is the only one.
         self.setUndoRedoEnabled(False)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self._least, self._most = least_lines, most_lines
         self._loading = False
-        self.highlighter = PlaceholderHighlighter(self.document())
+        self.highlighter = self.make_highlighter()
+        self.completion: KeyCompletion | None = None
         self.textChanged.connect(self._changed)
         theme.changed.connect(self._restyle)
         self._restyle()
+
+    def make_highlighter(self) -> "PlaceholderHighlighter":
+        """What colours the text."""
+        return PlaceholderHighlighter(self.document())
 
     def load(self, text: str) -> None:
         """Show a text without telling anybody; the cursor stays where it can."""
@@ -91,27 +98,37 @@ class TemplateEdit(QPlainTextEdit):
             self.highlighter.known = keys
             self.highlighter.rehighlight()
 
+    def complete_keys(self, keys: Sequence[str]) -> None:
+        """Offer these keys where a placeholder is typed."""
+        if self.completion is None:
+            self.completion = KeyCompletion(self, open_placeholder)
+        self.completion.offer(keys)
+
     def sizeHint(self) -> QSize:
         """As high as the text, within bounds."""
         lines = max(self._least, min(self._most, int(self.document().size().height())))
-        frame = 2 * self.frameWidth() + int(2 * self.document().documentMargin()) + theme.px(8)
+        margins = self.contentsMargins()
+        frame = margins.top() + margins.bottom() + int(2 * self.document().documentMargin()) + theme.px(2)
         return QSize(super().sizeHint().width(), self.fontMetrics().lineSpacing() * lines + frame)
 
     def minimumSizeHint(self) -> QSize:
         """The height is the hint: the form scrolls, not the field."""
-        return QSize(theme.px(120), self.sizeHint().height())
+        return QSize(theme.px(84), self.sizeHint().height())
 
     def event(self, event: QEvent) -> bool:
-        """Leave undo and redo to the flow."""
-        undoing = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
-        if (
-            event.type() is QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and any(event.matches(key) for key in undoing)
-        ):
-            event.ignore()
-            return False
+        """Leave undo and redo to the flow, and to the list of keys what is meant for it."""
+        if isinstance(event, QKeyEvent) and self._is_for_others(event):
+            return event.type() is QEvent.Type.KeyPress
         return super().event(event)
+
+    def _is_for_others(self, event: QKeyEvent) -> bool:
+        if event.type() is QEvent.Type.KeyPress:
+            return self.completion is not None and self.completion.takes(event)
+        undoing = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
+        if event.type() is QEvent.Type.ShortcutOverride and any(event.matches(key) for key in undoing):
+            event.ignore()
+            return True
+        return False
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         """Tell that a round of typing is over."""
@@ -122,6 +139,8 @@ class TemplateEdit(QPlainTextEdit):
         self.updateGeometry()
         if not self._loading:
             self.edited.emit(self.toPlainText())
+            if self.completion is not None and self.hasFocus():
+                self.completion.show()
 
     def _restyle(self) -> None:
         self.setFont(theme.font(12, mono=True))

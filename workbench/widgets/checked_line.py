@@ -2,10 +2,9 @@
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QLineEdit, QWidget
 
-from workbench.theme import theme
-from workbench.widgets.icon_label import IconLabel
+from workbench.widgets.fault_note import FaultNote, mark_invalid
 
 
 class CheckedLine(QLineEdit):
@@ -18,32 +17,42 @@ class CheckedLine(QLineEdit):
         super().__init__(parent)
         self.setAccessibleName(name)
         self._value = ""
-        self.note = QWidget(self.parentWidget())
+        self._refused = ""
+        self._problem = ("", False)
+        self._help = ""
+        self.note = FaultNote(self.parentWidget())
         """Icon and words of the fault, to be placed under the line; hidden while there is none."""
-        self._words = QLabel(self.note)
-        self._words.setWordWrap(True)
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        row = QHBoxLayout(self.note)
-        row.setContentsMargins(0, theme.px(2), 0, theme.px(2))
-        row.setSpacing(theme.px(6))
-        row.addWidget(IconLabel("error", "err", 14, self.note), 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._words, 1)
-        self.note.hide()
-        theme.changed.connect(self._restyle)
-        self._restyle()
 
     @property
     def fault(self) -> str:
         """Why the text was refused; empty when it was not."""
-        return "" if self.note.isHidden() else self._words.text()
+        return self._refused
+
+    @property
+    def value(self) -> str:
+        """The last text that was taken."""
+        return self._value
+
+    def set_help(self, text: str) -> None:
+        """What belongs here, in one line."""
+        self._help = text
+        self.setToolTip(text)
+        self._mark()
 
     def show_value(self, text: str) -> None:
         """Show a value that was taken; whatever was typed is gone."""
         self._value = text
         if self.text() != text:
             self.setText(text)
+            self.setCursorPosition(0)
         self.setModified(False)
-        self._mark("")
+        self._refused = ""
+        self._mark()
+
+    def show_problem(self, text: str, *, is_warning: bool = False) -> None:
+        """Say what is wrong with the value that was taken, or that nothing is."""
+        self._problem = (text, is_warning)
+        self._mark()
 
     def refuse(self, typed: str, fault: str, value: str) -> None:
         """Show a text that cannot be taken, why, and keep the value for Esc."""
@@ -51,7 +60,8 @@ class CheckedLine(QLineEdit):
         if self.text() != typed:
             self.setText(typed)
         self.setModified(False)
-        self._mark(fault)
+        self._refused = fault
+        self._mark()
 
     def event(self, event: QEvent) -> bool:
         """Take Esc before the window does, when there is something to take back."""
@@ -69,19 +79,11 @@ class CheckedLine(QLineEdit):
         self.taken_back.emit()
 
     def _takes_back(self, event: QEvent) -> bool:
-        pending = self.isModified() or bool(self.fault)
+        pending = self.isModified() or bool(self._refused)
         return pending and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape
 
-    def _mark(self, fault: str) -> None:
-        self._words.setText(fault)
-        self.note.setVisible(bool(fault))
-        self.setAccessibleDescription(fault)
-        invalid = "true" if fault else "false"
-        if self.property("invalid") != invalid:
-            self.setProperty("invalid", invalid)
-            self.style().unpolish(self)
-            self.style().polish(self)
-
-    def _restyle(self) -> None:
-        self._words.setFont(theme.font(12))
-        self._words.setStyleSheet(f"color: {theme.hex('err')};")
+    def _mark(self) -> None:
+        text, is_warning = (self._refused, False) if self._refused else self._problem
+        self.note.show_fault(text, is_warning=is_warning)
+        self.setAccessibleDescription(text or self._help)
+        mark_invalid(self, bool(text) and not is_warning)

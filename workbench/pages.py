@@ -1,0 +1,54 @@
+"""The views of the window by name, as `workbench screenshot --page` knows them."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from workbench.desk import Desk
+
+Show = Callable[[Desk], object]
+
+
+def pages(desk: Desk) -> dict[str, Show]:
+    """Page → what brings it to the front; the tabs of the run dock are pages by their names."""
+    tab = desk.documents.current
+    views: dict[str, Show] = {}
+    if tab is not None:
+        panel = tab.panel
+        views = {name.lower(): partial(lambda name, _desk: panel.show_tab(name), name) for name in panel.tab_names}
+    return {**PAGES, **views}
+
+
+def _inspector(desk: Desk) -> None:
+    tab = desk.documents.current
+    if tab is not None:
+        tab.editor.select([agent.name for agent in tab.document.spec.agents[:1]])
+
+
+def _settings(index: int, desk: Desk) -> None:
+    from workbench.settings_dialog.dialog import SettingsDialog
+
+    _act("settings", desk)
+    dialog = desk.window.findChild(SettingsDialog)
+    if isinstance(dialog, SettingsDialog):
+        dialog.show_page(dialog.pages[index])
+
+
+def _act(action_id: str, desk: Desk) -> None:
+    desk.window.actions_by_id[action_id].trigger()
+
+
+PAGES: Mapping[str, Show] = {
+    "flow": lambda _desk: None,
+    "inspector": _inspector,
+    "problems": lambda desk: desk.window.show_dock("problems"),
+    "log": lambda desk: desk.window.show_dock("log"),
+    "palette": partial(_act, "palette"),
+    "settings": partial(_settings, 0),
+    **{f"settings-{name}": partial(_settings, index + 1) for index, name in enumerate(("cache", "limits", "data"))},
+    "compare": lambda desk: desk.run_actions.compare(),
+    "shortcuts": partial(_act, "shortcuts"),
+    "documentation": partial(_act, "documentation"),
+    "about": partial(_act, "about"),
+    "empty": partial(_act, "close"),
+}
+"""Pages beside those of the run."""

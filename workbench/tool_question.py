@@ -1,0 +1,76 @@
+"""Asks before a tool with side effects runs: once, or for the rest of the run."""
+
+import asyncio
+import json
+
+from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtWidgets import QMessageBox, QWidget
+from shiboken6 import isValid
+
+from engine import Tool, ToolCall
+from workbench.text_format import visible_text
+
+LONGEST_ARGUMENTS = 4000
+"""Characters of the arguments that are shown."""
+
+translate = QCoreApplication.translate
+
+
+class ToolQuestion:
+    """What one run may use; call it as an `AllowTool`. A run that is stopped takes its question away."""
+
+    def __init__(self, window: QWidget, flow: str) -> None:
+        self._window = window
+        self._flow = flow
+        self._allowed: set[str] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self, tool: Tool, call: ToolCall) -> bool:
+        """Whether the tool may run with these arguments."""
+        async with self._one_at_a_time:
+            if tool.name in self._allowed:
+                return True
+            answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            question = self._ask(tool, call, answer)
+            try:
+                chosen = await answer
+            finally:
+                if isValid(question):  # an answer closes it; this is a run that was stopped
+                    question.close()
+            if chosen == "run":
+                self._allowed.add(tool.name)
+            return chosen != "no"
+
+    def _ask(self, tool: Tool, call: ToolCall, answer: "asyncio.Future[str]") -> QMessageBox:
+        question = QMessageBox(self._window)
+        question.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        question.setIcon(QMessageBox.Icon.NoIcon)
+        question.setTextFormat(Qt.TextFormat.PlainText)
+        text = translate("ToolQuestion", "%1 wants to use the tool %2, which changes something outside of the flow.")
+        text = text.replace("%1", visible_text(self._flow)).replace("%2", visible_text(tool.name))
+        question.setText(text)
+        question.setInformativeText(visible_text(_readable(call.arguments)))
+        once = question.addButton(translate("ToolQuestion", "Allow once"), QMessageBox.ButtonRole.AcceptRole)
+        always = question.addButton(translate("ToolQuestion", "Allow in this run"), QMessageBox.ButtonRole.AcceptRole)
+        never = question.addButton(translate("ToolQuestion", "Refuse"), QMessageBox.ButtonRole.RejectRole)
+        question.setDefaultButton(never)
+        question.setEscapeButton(never)
+
+        def answered() -> None:
+            pressed = question.clickedButton()
+            chosen = "once" if pressed is once else "run" if pressed is always else "no"
+            if not answer.done():
+                answer.set_result(chosen)
+
+        question.finished.connect(answered)
+        question.open()
+        return question
+
+
+def _readable(arguments: str) -> str:
+    """The arguments, one a line where they are JSON."""
+    try:
+        text = json.dumps(json.loads(arguments), ensure_ascii=False, indent=2) if arguments.strip() else ""
+    except (ValueError, RecursionError):
+        text = arguments
+    return text if len(text) <= LONGEST_ARGUMENTS else f"{text[:LONGEST_ARGUMENTS]}…"
