@@ -103,7 +103,8 @@ def test_100_percent_follows_the_text_zoom(opened: Opened) -> None:
 def test_an_empty_flow_says_so_and_offers_a_sample(opened: Opened, qtbot: QtBot) -> None:
     editor = opened(FlowSpec(name="Nothing"))
     assert "Empty flow" in [label.text() for label in editor.findChildren(QLabel) if label.isVisible()]
-    (button,) = [one for one in editor.findChildren(QPushButton) if one.isVisible()]
+    add, button = [one for one in editor.findChildren(QPushButton) if one.isVisible()]
+    assert (add.text(), button.text()) == ("Add agent", "Start from a sample")
     with qtbot.waitSignal(editor.sample_requested):
         QTest.mouseClick(button, Qt.MouseButton.LeftButton)
 
@@ -214,12 +215,13 @@ def test_tab_walks_along_the_flow_and_leaves_at_its_ends(opened: Opened, qtbot: 
     assert editor.selected() == ("A",)
 
 
-def test_arrow_keys_move_the_selection_in_one_step_of_undo(opened: Opened) -> None:
+def test_alt_and_arrow_keys_move_the_selection_in_one_step_of_undo(opened: Opened) -> None:
     editor = opened(chain("A", "B"))
     editor.select(["B"])
-    key(editor, Qt.Key.Key_Right)
-    key(editor, Qt.Key.Key_Down)
-    key(editor, Qt.Key.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+    alt = Qt.KeyboardModifier.AltModifier
+    key(editor, Qt.Key.Key_Right, alt)
+    key(editor, Qt.Key.Key_Down, alt)
+    key(editor, Qt.Key.Key_Down, alt | Qt.KeyboardModifier.ShiftModifier)
     assert place(editor, "B") == (290, 110)
     assert editor.undo_stack.count() == 1
     editor.undo_stack.undo()

@@ -2,18 +2,20 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QFileDialog, QLineEdit
+from PySide6.QtWidgets import QFileDialog, QLineEdit, QMenu
 
-from engine import load_flow
+from engine import FlowSpec, LoadedFlow, load_flow, save_flow
 from engine.folders import Folders
 from engine.recovery_files import RecoveryFiles
 from tests.helpers.fake_server import FakeServer, chat
 from tests.helpers.model_answers import flow_file, write_profile
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, find_button, opened
+from workbench.designer.edits import change_agent
 from workbench.documents import slug
 from workbench.run_panel.input_form import InputForm
 
@@ -69,7 +71,7 @@ def test_flows_are_opened_by_dialog_and_come_back_at_the_next_start(tmp_path: Pa
             await choose_file(bench, second)
             await bench.until(lambda: len(bench.desk.documents.tabs) == 2)
             assert bench.tab.document.title == "Second"
-            bench.desk.documents.open(str(first))
+            await bench.desk.documents.open(str(first))
             assert bench.tab.document.title == "First"
             assert len(bench.desk.documents.tabs) == 2
             bench.desk.leave()
@@ -96,7 +98,7 @@ def test_a_broken_flow_is_told_and_the_window_opens_with_the_others(tmp_path: Pa
             assert "broken.flow.json, $.agents[0].template: found 7, expected" in first
             assert "torn.flow.json:5:1: expecting value, found the end of the file" in second
             before = bench.tab
-            assert bench.desk.documents.open(str(broken)) is None
+            assert await bench.desk.documents.open(str(broken)) is None
             assert bench.tab is before
             await bench.until(lambda: bench.banner_texts() == [second, first])
 
@@ -126,6 +128,7 @@ def test_fields_the_format_does_not_know_are_told_and_kept(tmp_path: Path) -> No
             await bench.until(lambda: any("colour" in text for text in bench.banner_texts()))
             edit(bench, "Better.")
             bench.press("Ctrl+S")
+            await bench.saved()
             written = json.loads(path.read_text("utf-8"))
             assert (written["agents"][0]["colour"], written["agents"][0]["template"]) == ("red", "Better.")
 
@@ -143,6 +146,7 @@ def test_saving_writes_the_file_and_clears_the_mark(tmp_path: Path) -> None:
             edit(bench, "Write two lines.")
             assert bench.window.tabs.tabText(0) == "One •"
             bench.press("Ctrl+S")
+            await bench.saved()
             assert load_flow(path).spec.agents[0].template == "Write two lines."
             assert bench.window.tabs.tabText(0) == "One"
             assert not bench.window.isWindowModified()
@@ -165,12 +169,14 @@ def test_saving_a_sample_asks_for_a_file(tmp_path: Path) -> None:
             assert field is not None
             assert field.text() == "release-announcement.flow.json"
             await choose_file(bench, tmp_path / "mine.flow.json")
-            await bench.until(lambda: (tmp_path / "mine.flow.json").exists())
+            await bench.until(lambda: bench.tab.document.path is not None)
+            await bench.saved()
             assert not bench.tab.document.is_modified
             assert bench.tab.document.path == tmp_path / "mine.flow.json"
             assert bench.tab.source == str(tmp_path / "mine.flow.json")
             edit(bench, "Sum up {{code}} again.")
             bench.press("Ctrl+S")
+            await bench.saved()
             assert load_flow(tmp_path / "mine.flow.json").spec.agents[0].template == "Sum up {{code}} again."
 
     run_qt(story(), 60)
@@ -191,7 +197,7 @@ def test_a_save_that_fails_leaves_the_old_file_the_mark_and_a_way_out(
             with monkeypatch.context() as broken:
                 broken.setattr(os, "replace", no_room)
                 bench.press("Ctrl+S")
-            await bench.until(lambda: bench.banners)
+                await bench.until(lambda: bench.banners)
             assert "No space left on device" in bench.banner_texts()[0]
             assert str(path) in bench.banner_texts()[0]
             assert path.read_bytes() == before
@@ -220,6 +226,7 @@ def test_a_file_that_others_changed_is_not_overwritten_unasked(tmp_path: Path) -
             assert path.read_text("utf-8") == theirs
             assert bench.tab.document.is_modified
             bench.click(button(bench.banners[0], "Overwrite"))
+            await bench.saved()
             assert load_flow(path).spec.agents[0].template == "Mine."
 
     run_qt(story(), 60)
@@ -235,6 +242,7 @@ def test_a_file_that_others_changed_can_be_reloaded_and_the_own_version_comes_ba
             bench.press("Ctrl+S")
             await bench.until(lambda: bench.banners)
             bench.click(button(bench.banners[0], "Reload"))
+            await bench.until(lambda: prompt(bench) != "Mine.")
             assert prompt(bench) == "Theirs."
             assert not bench.tab.document.is_modified
             assert bench.window.tabs.tabText(0) == "One"
@@ -242,7 +250,76 @@ def test_a_file_that_others_changed_can_be_reloaded_and_the_own_version_comes_ba
             assert prompt(bench) == "Mine."
             assert bench.window.tabs.tabText(0) == "One •"
             bench.press("Ctrl+S")
+            await bench.saved()
             assert load_flow(path).spec.agents[0].template == "Mine."
+
+    run_qt(story(), 60)
+
+
+def test_a_disk_that_hangs_holds_neither_the_window_nor_the_next_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = one_agent(tmp_path), one_agent(tmp_path, "other")
+    free = threading.Event()
+    waiting = threading.Event()
+
+    def slow_save(spec: FlowSpec, target: Path) -> str:
+        waiting.set()
+        assert free.wait(60)
+        return save_flow(spec, target)
+
+    def slow_load(name: str) -> LoadedFlow:
+        waiting.set()
+        assert free.wait(60)
+        return load_flow(name)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            edit(bench, "First.")
+            monkeypatch.setattr("workbench.designer.flow_document.save_flow", slow_save)
+            monkeypatch.setattr("workbench.documents.load_flow", slow_load)
+            bench.press("Ctrl+S")
+            await bench.until(waiting.is_set)
+            edit(bench, "Second.")  # the window takes it while the disk hangs
+            bench.press("Ctrl+S")
+            waiting.clear()
+            bench.desk.documents.open_soon(str(other))
+            await bench.until(waiting.is_set)
+            assert bench.window.tabs.tabText(0) == "One •"
+            assert load_flow(path).spec.agents[0].template == "Write a line."
+            free.set()
+            await bench.until(lambda: len(bench.desk.documents.tabs) == 2)
+            await bench.until(lambda: bench.window.tabs.tabText(0) == "One")
+            assert load_flow(path).spec.agents[0].template == "Second."
+            assert bench.banner_texts() == []
+
+    run_qt(story(), 60)
+
+
+def test_what_is_edited_while_a_save_is_on_its_way_stays_unsaved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = one_agent(tmp_path)
+    free = threading.Event()
+
+    def slow_save(spec: FlowSpec, target: Path) -> str:
+        assert free.wait(60)
+        return save_flow(spec, target)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            monkeypatch.setattr("workbench.designer.flow_document.save_flow", slow_save)
+            edit(bench, "First.")
+            bench.press("Ctrl+S")
+            edit(bench, "Second.")
+            free.set()
+            await bench.until(lambda: load_flow(path).spec.agents[0].template == "First.")
+            await bench.until(lambda: RecoveryFiles(bench.folders.recovery).found())
+            assert "Second." in RecoveryFiles(bench.folders.recovery).found()[0].text
+            assert bench.window.tabs.tabText(0) == "One •"
+            bench.trigger("undo")
+            assert prompt(bench) == "First."
+            assert bench.window.tabs.tabText(0) == "One"
 
     run_qt(story(), 60)
 
@@ -259,6 +336,35 @@ def test_a_file_that_others_changed_can_be_reloaded_and_the_own_version_comes_ba
 def test_file_names_are_made_of_titles_safely(title: str, name: str) -> None:
     assert slug(title) == name
     assert len(slug("long " * 100)) <= 60
+
+
+def test_a_version_saved_before_is_restored_as_a_step_of_undo(tmp_path: Path) -> None:
+    path = one_agent(tmp_path)
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            menu = bench.window.actions_by_id["restore_version"].menu()
+            assert isinstance(menu, QMenu)
+            menu.aboutToShow.emit()
+            assert [action.isEnabled() for action in menu.actions()] == [False]
+            for text in ("First.", "Second."):
+                edit(bench, text)
+                bench.press("Ctrl+S")
+                await bench.saved()
+            menu.aboutToShow.emit()
+            newest, oldest = menu.actions()
+            oldest.trigger()
+            await bench.until(lambda: prompt(bench) == "Write a line.")
+            assert bench.window.tabs.tabText(0) == "One •"
+            assert load_flow(path).spec.agents[0].template == "Second."
+            newest.trigger()
+            await bench.until(lambda: prompt(bench) == "First.")
+            bench.trigger("undo")
+            bench.trigger("undo")
+            assert prompt(bench) == "Second."
+            assert bench.window.tabs.tabText(0) == "One"
+
+    run_qt(story(), 60)
 
 
 # -- closing ----------------------------------------------------------------------------------------------------------
@@ -278,8 +384,8 @@ def test_closing_a_changed_flow_asks_and_every_answer_holds(tmp_path: Path) -> N
             await bench.answer("Close without saving")
             await bench.until(lambda: not bench.desk.documents.tabs)
             assert load_flow(path).spec.agents[0].template == "Write a line."
-            assert RecoveryFiles(bench.folders.recovery).found() == []
-            bench.desk.documents.open(str(path))
+            await bench.until(lambda: not RecoveryFiles(bench.folders.recovery).found())
+            await bench.desk.documents.open(str(path))
             edit(bench, "Write three lines.")
             bench.click(button(bench.window.tabs.tabBar(), "Close One •"))
             await bench.answer("Save and close")
@@ -327,7 +433,12 @@ def test_an_unsaved_version_is_offered_at_the_next_start_and_opens_undoable(own_
             assert bench.banners[0].title().startswith(f"An unsaved version of {name} from ")
             before = prompt(bench)
             assert before != "Not saved."
+            offer = bench.banner_texts()[0].splitlines()
+            assert offer[1].endswith("The details show the difference to the saved version.")
+            assert offer[-1].startswith('+ "template": "Not saved."')
+            assert any(line.startswith('- "template": ') for line in offer[2:])
             bench.click(button(bench.banners[0], "Open it"))
+            await bench.until(lambda: prompt(bench) == "Not saved.")
             assert prompt(bench) == "Not saved."
             assert bench.tab.document.is_modified
             assert len(bench.desk.documents.tabs) == 1
@@ -335,6 +446,22 @@ def test_an_unsaved_version_is_offered_at_the_next_start_and_opens_undoable(own_
             assert prompt(bench) == before
             bench.trigger("redo")
             assert prompt(bench) == "Not saved."
+
+    run_qt(story(), 60)
+
+
+def test_an_offer_tells_that_the_file_was_changed_meanwhile_or_is_the_same(tmp_path: Path) -> None:
+    path = one_agent(tmp_path)
+    saved = path.read_text("utf-8")
+
+    async def story() -> None:
+        await crash_with_edit(tmp_path / "home", [path], "Not saved.")
+        for text, told in (("Theirs.", "changed meanwhile"), ("Not saved.", "the same as the saved version")):
+            path.write_text(saved.replace("Write a line.", text), "utf-8")
+            async with opened(tmp_path / "home", [path]) as bench:
+                await bench.until(lambda: bench.banners)
+                assert told in bench.banner_texts()[0].splitlines()[1]
+                assert ('- "template": "Theirs."' in bench.banner_texts()[0]) is (text == "Theirs.")
 
     run_qt(story(), 60)
 
@@ -347,7 +474,7 @@ def test_an_unsaved_version_can_be_discarded(tmp_path: Path) -> None:
         async with opened(tmp_path / "home", documents) as bench:
             await bench.until(lambda: bench.banners)
             bench.click(button(bench.banners[0], "Discard"))
-            assert RecoveryFiles(bench.folders.recovery).found() == []
+            await bench.until(lambda: not RecoveryFiles(bench.folders.recovery).found())
         async with opened(tmp_path / "home", documents) as bench:
             await bench.settle()
             assert bench.banner_texts() == []
@@ -363,13 +490,16 @@ def test_an_unsaved_version_nobody_decided_about_is_offered_again_whatever_is_ed
         async with opened(tmp_path / "home", documents) as bench:
             edit(bench, "Something else.")
             bench.press("Ctrl+S")
+            await bench.saved()
             assert not bench.tab.document.is_modified
         async with opened(tmp_path / "home", documents) as bench:
             await bench.until(lambda: bench.banners)
             assert prompt(bench) == "Something else."
             bench.click(button(bench.banners[0], "Open it"))
+            await bench.until(lambda: prompt(bench) == "Not saved.")
             assert prompt(bench) == "Not saved."
             bench.press("Ctrl+S")
+            await bench.saved()
         async with opened(tmp_path / "home", documents) as bench:
             await bench.settle()
             assert bench.banner_texts() == []
@@ -386,7 +516,9 @@ def test_the_version_of_a_file_that_is_gone_opens_as_a_new_document(tmp_path: Pa
         async with opened(tmp_path / "home") as bench:
             await bench.until(lambda: find_button(bench.window, "Open it"))
             offer = next(banner for banner in bench.banners if find_button(banner, "Open it"))
+            assert "no saved version to compare it with" in offer.copied
             bench.click(button(offer, "Open it"))
+            await bench.until(lambda: bench.desk.documents.current and prompt(bench) == "Not saved.")
             assert prompt(bench) == "Not saved."
             assert bench.tab.document.is_modified
 
@@ -402,6 +534,17 @@ def test_a_damaged_recovery_file_does_not_stop_the_start(tmp_path: Path) -> None
             await bench.settle()
             assert bench.tab.document.title == "Release announcement"
             assert bench.banner_texts() == []
+
+    run_qt(story(), 60)
+
+
+def test_the_first_run_card_makes_room_for_who_begins_to_edit(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path / "home", ["release-announcement"]) as bench:
+            editor = bench.tab.editor
+            assert editor._first_run.isVisible()
+            editor.edit("Note", change_agent(editor.document.spec, "FeatureAnalyzer", notes="Slow."))
+            assert not editor._first_run.isVisible()
 
     run_qt(story(), 60)
 
@@ -424,15 +567,15 @@ def test_a_broken_profile_is_listed_with_its_problems_and_keeps_only_its_own_flo
                 assert items["good"].icon == "profile"
                 assert items["bad"].icon == "warning"
                 assert "temperature" in items["bad"].tip
-                bench.desk.overview._open_item(items["bad"])
+                bench.desk.overview.open_item(items["bad"])
                 await bench.until(lambda: bench.banners)
                 text = bench.banner_texts()[0]
                 assert "bad.properties" in text
                 assert "temperature" in text
                 assert "maxTokens" in text
                 assert await bench.run_to_end() == "finished"
-                bench.desk.documents.open(str(bad))
-                assert bench.window.run_hint.text() == "One error keeps this flow from running"
+                await bench.desk.documents.open(str(bad))
+                assert bench.window.run_hint.text() == "3 errors keep this flow from running"
                 bench.press("F5")
                 assert not bench.tab.is_running
                 await bench.until(lambda: "The flow cannot run" in bench.banner_texts()[-1])

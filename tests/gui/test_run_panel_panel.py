@@ -41,8 +41,7 @@ def panel(qtbot: QtBot) -> RunPanel:
 
 
 def feed(panel: RunPanel, *events: AnyEvent) -> None:
-    for event in events:
-        panel.apply(event)
+    panel.apply(events)
 
 
 def quiet(qtbot: QtBot, panel: RunPanel) -> None:
@@ -321,8 +320,9 @@ def test_the_canvas_can_select_an_agent(panel: RunPanel) -> None:
     feed(panel, script.run(), script.begin("A", 0), script.leave(1, "B"), script.begin("B", 1))
     panel.select_agent("A")
     assert panel.tree.current is panel.tree.rows.step_row(1)
-    panel.select_agent("no such agent")
-    assert panel.tree.current is panel.tree.rows.step_row(1)
+    panel.select_agent("Later")
+    assert panel.tree.current is None
+    assert panel.stream.content.text.placeholderText() == "Later has not begun."
 
 
 def finished_run() -> list[AnyEvent]:

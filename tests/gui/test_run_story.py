@@ -152,7 +152,7 @@ def test_a_recorded_run_opens_as_it_looked(tmp_path: Path) -> None:
             await bench.run_to_end()
             explorer = bench.desk.overview.explorer
             await bench.until(lambda: explorer.items("run"))
-            bench.desk.overview._open_item(explorer.items("run")[0])
+            bench.desk.overview.open_item(explorer.items("run")[0])
             await bench.until(lambda: len(bench.desk.documents.tabs) == 2)
             await bench.until(lambda: bench.tab.source.startswith("run ") and bench.tab.progress.status)
             bench.click_tab(bench.tab.panel._tabs, "Trace")

@@ -5,14 +5,18 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QStatusTipEvent
-from PySide6.QtWidgets import QApplication, QScrollArea
+from PySide6.QtWidgets import QApplication, QScrollArea, QTreeView
 
 from engine.folders import Folders
 from tests.helpers.fake_server import chat
 from tests.helpers.model_answers import flow_file, write_profile
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, opened, opened_on
-from workbench.explorer import ExplorerItem
+from workbench.designer.view import FlowView
+from workbench.explorer import Explorer, ExplorerItem
+from workbench.flow_tab import FlowTab
+from workbench.overview import Overview
+from workbench.theme import theme
 from workbench.widgets.empty_place import EmptyPlace
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -25,7 +29,7 @@ def flow_ids(bench: Workbench) -> list[str]:
 async def recorded_run(bench: Workbench) -> ExplorerItem:
     """Run the flow in front and wait until the explorer lists the run."""
     assert await bench.run_to_end() == "finished"
-    await bench.until(lambda: bench.window.explorer.items("run"))
+    await bench.until(lambda: [item.icon for item in bench.window.explorer.items("run")[:1]] == ["ok"])
     return bench.window.explorer.items("run")[0]
 
 
@@ -39,14 +43,15 @@ def one_agent(folder: Path) -> Path:
 def test_only_samples_that_can_run_are_offered(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(tmp_path) as bench:
+            bench.desk._sample_menu.aboutToShow.emit()
             offered = [action.text() for action in bench.desk._sample_menu.actions()]
             assert "Release announcement" in offered
             listed = flow_ids(bench)
             assert len(offered) == len(listed)
             for name in listed:
-                tab = bench.desk.documents.open(name)
+                tab = await bench.desk.documents.open(name)
                 assert tab is not None
-                assert not [problem for problem in tab.document.problems if problem.severity == "error"], name
+                assert not [problem for problem in tab.check() if problem.severity == "error"], name
 
     run_qt(story(), 60)
 
@@ -54,13 +59,13 @@ def test_only_samples_that_can_run_are_offered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("faulty", "told"),
     [
-        (1, "which this version does not have yet."),
-        (2, "does not have yet. Another problem stands in its way, too."),
-        (3, "does not have yet. 2 more problems stand in its way, too."),
+        (1, "which is not an agent."),
+        (2, "which is not an agent. Another problem stands in its way, too."),
+        (3, "which is not an agent. 2 more problems stand in its way, too."),
     ],
 )
 def test_a_flow_that_cannot_run_says_so_in_whole_sentences(faulty: int, told: str, tmp_path: Path) -> None:
-    agents = [{"name": f"A{number}", "template": "x", "tools": ["calculator"]} for number in range(faulty)]
+    agents = [{"name": f"A{number}", "template": "x", "routes": [{"to": "Gone"}]} for number in range(faulty)]
     path = flow_file(tmp_path / "faulty.flow.json", *agents)
 
     async def story() -> None:
@@ -83,7 +88,7 @@ def test_a_recorded_run_has_a_tab_of_its_own_and_is_no_flow(tmp_path: Path) -> N
         async with opened_on(chat("Done."), tmp_path / "home", [path]) as (bench, _server):
             run = await recorded_run(bench)
             flows = flow_ids(bench)
-            bench.desk.overview._open_item(run)
+            bench.desk.overview.open_item(run)
             await bench.until(lambda: len(bench.desk.documents.tabs) == 2)
             await bench.settle()
             tabs = bench.window.tabs
@@ -92,10 +97,11 @@ def test_a_recorded_run_has_a_tab_of_its_own_and_is_no_flow(tmp_path: Path) -> N
             assert tabs.tabText(1)[-5:].replace(":", "").isdigit()
             assert (tabs.tabBar().tabData(0), tabs.tabBar().tabData(1)) == ("flow", "history")
             assert bench.window.windowTitle().startswith(tabs.tabText(1))
-            bench.desk.overview.refresh_lists()
+            await bench.desk.overview.read_lists()
             assert flow_ids(bench) == flows
             bench.press("Ctrl+W")
             await bench.until(lambda: len(bench.desk.documents.tabs) == 1)
+            await bench.desk.overview.read_lists()
             assert flow_ids(bench) == flows
 
     run_qt(story(), 60)
@@ -107,6 +113,7 @@ def test_a_closed_sample_is_listed_once_more_without_its_tab(tmp_path: Path) -> 
             before = {item.id: item.color for item in bench.window.explorer.items("flow")}
             bench.press("Ctrl+W")
             await bench.until(lambda: not bench.desk.documents.tabs)
+            await bench.desk.overview.read_lists()
             after = {item.id: item.color for item in bench.window.explorer.items("flow")}
             assert set(after) == set(before)
             assert (before["release-announcement"], after["release-announcement"]) == ("accent", "text2")
@@ -145,7 +152,7 @@ def test_folded_groups_stay_folded_until_they_are_opened(tmp_path: Path) -> None
             bench.window.explorer._filter.setText("sort")
             assert not any(folds(bench)[: tree.model().rowCount()])
             bench.window.explorer._filter.clear()
-            bench.desk.overview.refresh_lists()
+            await bench.desk.overview.read_lists()
             assert folds(bench) == [False, False, True]
         async with opened(tmp_path) as bench:
             assert folds(bench) == [False, False, True]
@@ -163,10 +170,11 @@ def test_a_saved_flow_is_listed_by_its_name_with_the_file_as_tip(tmp_path: Path)
         async with opened(tmp_path / "home", [path]) as bench:
             bench.press("Ctrl+W")
             await bench.until(lambda: not bench.desk.documents.tabs)
+            await bench.desk.overview.read_lists()
             item = next(item for item in bench.window.explorer.items("flow") if item.id == str(path))
             assert (item.text, item.tip) == ("Two words", str(path))
             path.write_text("no flow", "utf-8")
-            bench.desk.overview.refresh_lists()
+            await bench.desk.overview.read_lists()
             item = next(item for item in bench.window.explorer.items("flow") if item.id == str(path))
             assert item.text == "file-name"
 
@@ -248,7 +256,7 @@ def test_without_a_flow_nothing_of_it_is_left(tmp_path: Path) -> None:
     run_qt(story(), 60)
 
 
-def test_f2_brings_the_prompt_into_view(tmp_path: Path) -> None:
+def test_ctrl_e_brings_the_prompt_into_view(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(tmp_path, size=(1280, 600)) as bench:
             bench.tab.editor.select(["FeatureAnalyzer"])
@@ -256,9 +264,81 @@ def test_f2_brings_the_prompt_into_view(tmp_path: Path) -> None:
             assert isinstance(scroll, QScrollArea)
             await bench.settle()
             scroll.verticalScrollBar().setValue(scroll.verticalScrollBar().maximum())
-            bench.press("F2")
+            bench.press("Ctrl+E")
             template = bench.tab.inspector.agent_form.template
             assert template.hasFocus()
             await bench.until(lambda: not template.visibleRegion().isEmpty())
+
+    run_qt(story(), 60)
+
+
+def current_row(bench: Workbench) -> str:
+    tree = bench.window.explorer.findChild(QTreeView)
+    assert isinstance(tree, QTreeView)
+    return str(tree.currentIndex().data() or "")
+
+
+def test_the_flow_in_front_is_the_current_row_and_unfolds_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, ["release-announcement", "thinking"]) as bench:
+            await bench.until(lambda: current_row(bench) == "Think, then answer")
+            bench.window.tabs.setCurrentIndex(0)
+            await bench.until(lambda: current_row(bench) == "Release announcement")
+            theme.changed.emit()  # the rows are made anew
+            assert current_row(bench) == "Release announcement"
+            bench.window.explorer.set_folded(["flow"])
+            bench.window.tabs.setCurrentIndex(1)
+            await bench.settle()
+            assert bench.window.explorer._folded == {"flow"}
+            assert current_row(bench) == ""
+
+    run_qt(story(), 60)
+
+
+def test_flows_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    path = flow_file(tmp_path / "mine.flow.json", {"name": "A"}, name="Release announcement")
+
+    async def story() -> None:
+        async with opened(tmp_path / "home", [path]) as bench:
+            texts = [item.text for item in bench.window.explorer.items("flow")]
+            assert texts[0] == "Release announcement (mine)"
+            assert "Release announcement (sample)" in texts
+            assert "Think, then answer" in texts
+            bench.tab.editor.select(["A"])
+            bench.type_text(bench.tab.inspector.agent_form.template, "New.")
+            await bench.desk.overview.read_lists()
+            assert bench.window.explorer.items("flow")[0].text == "Release announcement (mine) •"
+
+    run_qt(story(), 60)
+
+
+def test_lists_that_are_not_read_yet_do_not_say_that_they_are_empty(qapp: QApplication) -> None:
+    def texts(explorer: Explorer) -> list[str]:
+        tree = explorer.findChild(QTreeView)
+        assert isinstance(tree, QTreeView)
+        model = tree.model()
+        heads = [model.index(row, 0) for row in range(model.rowCount())]
+        return [str(model.index(line, 0, head).data()) for head in heads for line in range(model.rowCount(head))]
+
+    explorer = Explorer()
+    assert texts(explorer) == []
+    explorer.show_items("run", [])
+    assert texts(explorer) == ["None yet"]
+    explorer.deleteLater()
+
+
+def test_the_flow_is_painted_before_lists_and_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    paint, check, refresh = FlowView.drawBackground, FlowTab.check, Overview.refresh_lists
+    monkeypatch.setattr(
+        FlowView, "drawBackground", lambda view, painter, rect: (done.append("paint"), paint(view, painter, rect))[1]
+    )
+    monkeypatch.setattr(FlowTab, "check", lambda tab: (done.append("check"), check(tab))[1])
+    monkeypatch.setattr(Overview, "refresh_lists", lambda view: (done.append("lists"), refresh(view))[1])
+
+    async def story() -> None:
+        async with opened(tmp_path, ["release-announcement"]) as bench:
+            await bench.until(lambda: {"check", "lists"} <= set(done))
+            assert done[0] == "paint"
 
     run_qt(story(), 60)

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QScrollArea, QWidget
+from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QLabel, QScrollArea, QToolTip, QWidget
 
 from tests.helpers.model_answers import flow_file
 from tests.helpers.qt_loop import run_qt
@@ -130,5 +132,47 @@ def test_a_fitted_flow_has_room_for_the_footers_of_a_run(sample: str, tmp_path: 
             editor.select([lowest_name])
             editor.fit_selection()
             assert editor.view.visible_area().bottom() >= lowest + FOOTER_HEIGHT
+
+    run_qt(story(), 60)
+
+
+def test_the_input_fields_follow_the_text_zoom(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, ["release-announcement"]) as bench:
+            fields = bench.tab.inspector.flow_form.fields
+            code = fields.widgets()[0]
+
+            def sizes() -> set[int]:
+                return {label.font().pixelSize() for label in fields.findChildren(QLabel) if not label.isHidden()}
+
+            await bench.until(lambda: (sizes(), code.font().pixelSize()) == ({11, 12}, 12))
+            theme.set_zoom(2.0)
+            await bench.until(lambda: (sizes(), code.font().pixelSize()) == ({22, 24}, 24))
+            assert code.minimumHeight() == 220
+
+    try:
+        run_qt(story(), 60)
+    finally:
+        theme.set_zoom(1.0)
+
+
+def test_a_choice_without_room_loses_its_middle_and_tells_all_in_its_tip(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path, ["release-announcement"]) as bench:
+            bench.tab.editor.select(["FeatureAnalyzer"])
+            await bench.settle()
+            model = bench.tab.inspector.agent_form.model
+            whole = model.currentText()
+            model.setFixedWidth(400)
+            assert model.shown_text() == whole
+            model.setFixedWidth(120)
+            shown = model.shown_text()
+            assert "…" in shown
+            assert (shown[0], shown[-2:]) == (whole[0], whole[-2:])
+            assert model.fontMetrics().horizontalAdvance(shown) < 120
+            place = QPoint(5, 5)
+            QApplication.sendEvent(model, QHelpEvent(QEvent.Type.ToolTip, place, model.mapToGlobal(place)))
+            assert QToolTip.text() == whole
+            QToolTip.hideText()
 
     run_qt(story(), 60)
