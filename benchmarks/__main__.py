@@ -6,8 +6,19 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-ORDER = ("streaming_client", "request_client", "event_loop", "end_to_end", "panes", "startup", "executor", "branches")
-"""P1 and P2, P3, P4, P5, P6, P9, P11, P12."""
+ORDER = (
+    "streaming_client",
+    "request_client",
+    "event_loop",
+    "end_to_end",
+    "panes",
+    "startup",
+    "token_counter",
+    "executor",
+    "branches",
+    "history",
+)
+"""P1 and P2, P3, P4, P5, P6, P9, P10, P11, P12, P13."""
 
 
 def main() -> int:

@@ -107,13 +107,14 @@ async def panes(url: str, chunks: int) -> Figures:
     from PySide6.QtWidgets import QGridLayout, QWidget
 
     from engine import Engine
+    from workbench.run_panel.error_guard import ErrorGuard
     from workbench.run_panel.run_state import StreamedText
     from workbench.run_panel.stream_text import PaneFlusher, StreamText, View
     from workbench.theme import theme
 
     theme.install("dark")
     window = QWidget()
-    flusher = PaneFlusher(window)
+    flusher = PaneFlusher(ErrorGuard(), window)
     grid = QGridLayout(window)
     sources = [StreamedText() for _ in range(PANES)]
     texts = []
@@ -149,6 +150,7 @@ async def panes(url: str, chunks: int) -> Figures:
 async def panel(url: str, chunks: int) -> Figures:
     """A flow with one branch a stream, shown by the run panel with its tree, clocks and figures."""
     from engine import Agent, AgentType, Context, Engine, Flow
+    from workbench.run_controller import GATHERING
     from workbench.run_panel.panel import RunPanel
     from workbench.theme import theme
 
@@ -164,8 +166,8 @@ async def panel(url: str, chunks: int) -> Figures:
             shown.start("Bench")
             context = Context({"item": [f"item {number}" for number in range(STREAMS)]})
             async with engine.run(flow, context) as run:
-                async for event in run:
-                    shown.apply(event)
+                while events := await run.take(GATHERING):
+                    shown.apply(events)
             shown.finish()
             branches = shown.model.steps[1].branches.values()
             return sum(len(one.attempt.content.text) for one in branches if one.attempt is not None)

@@ -50,7 +50,13 @@ class Answering:
         return self.profile
 
     def stream(
-        self, profile: ProfileRef, conversation: Conversation, *, overrides: object = None, skip_cache: bool = False
+        self,
+        profile: ProfileRef,
+        conversation: Conversation,
+        *,
+        overrides: object = None,
+        tools: object = None,
+        skip_cache: bool = False,
     ) -> "Answer":
         return Answer(self.leaf)
 

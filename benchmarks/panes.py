@@ -16,6 +16,7 @@ from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication, QPlainTextEdit
 from table import Table
 
+from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.run_state import StreamedText
 from workbench.run_panel.stream_text import RENDER_LIMIT, PaneFlusher, StreamText, View
 from workbench.theme import theme
@@ -62,7 +63,7 @@ class Pane:
 
     def __init__(self, app: QApplication, view: View | None) -> None:
         self.app = app
-        self.flusher = PaneFlusher()
+        self.flusher = PaneFlusher(ErrorGuard())
         self.text = StreamText(self.flusher)
         self.source = StreamedText()
         self.text.choose_view(view)

@@ -23,19 +23,23 @@ window = QMainWindow(); window.setCentralWidget(QPlainTextEdit()); window.show()
 app.processEvents()
 """
 FRAME = """
-from engine.folders import data_folders
-from workbench import app as application
-from workbench.log_dock import QtLogHandler
-from workbench.settings import Settings
-from workbench.theme import theme
-app = application.make_application()
-settings = Settings(data_folders().settings)
-theme.install(settings.theme, settings.zoom)
-application.show_frame(settings, QtLogHandler())
+import sys
+sys.argv = ["workbench"]
+from workbench import __main__ as program
+import workbench.app as application
+show_frame = application.show_frame
+def shown(*arguments):
+    show_frame(*arguments)
+    import os, sys
+    print(int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20)
+    sys.stdout.flush(); os._exit(0)
+application.show_frame = shown
+program.main()
 """
 READY = """
-from engine.folders import data_folders
-from workbench import app as application
+import sys
+sys.argv = ["workbench"]
+from workbench import __main__ as program
 import workbench.desk
 start = workbench.desk.Desk.start
 def started(self, documents):
@@ -51,7 +55,7 @@ def finish():
     print(int(open('/proc/self/statm').read().split()[1]) * 4096 / 2**20)
     sys.stdout.flush(); os._exit(0)
 workbench.desk.Desk.start = started
-application.run_window([], data_folders())
+program.main()
 """
 
 
