@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SYSTEM_LIBRARIES := $(BIN)/python -m workbench.system_libraries --install
 SAMPLE := release-announcement
 
-.PHONY: run install install-dev test lint types contracts conformance bench soak all clean
+.PHONY: run install install-dev test retest lint types contracts conformance bench soak all clean
 .NOTPARALLEL:
 
 run: install
@@ -26,6 +26,10 @@ install-dev: .venv/installed-dev
 
 test: install-dev lint types contracts
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m "not soak"
+
+# Those tests that failed the last time; without any it fails, as nothing was proven.
+retest:
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m "not soak" --last-failed --last-failed-no-failures none
 
 lint:
 	@$(BIN)/python -m ruff check . && $(BIN)/python -m ruff format --check .

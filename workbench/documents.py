@@ -162,15 +162,15 @@ class Documents(QObject):
                 buttons.append(BannerButton(self.tr("Overwrite"), again))
             self._tell(error, buttons)
             return False
+        tab.source, tab.run_title = _absolute(path), ""
         try:
             await asyncio.to_thread(tab.trust.saved)
         except EngineError as error:
             self._tell(error)
         try:
-            await tab.frozen.saved(_absolute(path))
+            await tab.frozen.saved(tab.source)
         except EngineError as error:
             self._tell(error)
-        tab.source, tab.run_title = _absolute(path), ""
         self._settings.add_recent(tab.source)
         self._title_changed(tab)
         self.list_changed.emit()
