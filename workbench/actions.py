@@ -42,6 +42,7 @@ MENUS = {
 """Title → title with the letter that opens it with Alt."""
 
 ACTIONS = (
+    ActionRow("new", "File", "&New flow", "Begin an empty flow", "Ctrl+N", "plus"),
     ActionRow("open", "File", "&Open flow…", "Open a flow file", "Ctrl+O", "folder"),
     ActionRow("open_sample", "File", "Open &sample", "Open one of the flows that come with the workbench"),
     ActionRow("open_recent", "File", "Open &recent", "Open a flow that was open before"),
@@ -182,6 +183,15 @@ ACTIONS = (
         "F9",
         "breakpoint",
         separator=True,
+    ),
+    ActionRow(
+        "pause",
+        "Run",
+        "&Pause",
+        "Let the run wait before each next agent; calls under way end first",
+        "F6",
+        "pause",
+        checkable=True,
     ),
     ActionRow("step", "Run", "S&tep", "Let the run that waits at a breakpoint do one step", "F10", "step"),
     ActionRow("edit_context", "Run", "&Edit context…", "Change what a branch that waits goes on with", "", "edit"),

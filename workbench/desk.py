@@ -123,6 +123,7 @@ class Desk(QObject):
     def _connect_actions(self) -> None:
         actions = self.window.actions_by_id
         handlers: dict[str, Callable[[], object]] = {
+            "new": self.documents.new,
             "open": self.documents.choose_file,
             "open_sample": lambda: self._choose_sample(),
             "save": lambda: self._with_tab(self.documents.save),
@@ -149,6 +150,7 @@ class Desk(QObject):
             "use_cache": lambda: self.options.change(cache=actions["use_cache"].isChecked()),
             "resume": lambda: self._with_tab(self.run_actions.resume),
             "run_from": lambda: self._with_tab(self._run_from),
+            "pause": lambda: self._with_tab(self._hold),
             "step": lambda: self._with_tab(FlowTab.step),
             "edit_context": lambda: self._with_tab(FlowTab.edit_paused),
             "freeze": lambda: self._with_tab(lambda tab: self.run_actions.toggle_frozen(tab, tab.editor.selected())),
@@ -303,6 +305,10 @@ class Desk(QObject):
         for agent in tab.editor.selected()[:1]:
             self.run_actions.run_from(tab, agent)
 
+    def _hold(self, tab: FlowTab) -> None:
+        tab.hold(self.window.actions_by_id["pause"].isChecked())
+        self._show_actions()
+
     def _edit_prompt(self, tab: FlowTab) -> None:
         self.window.show_dock("inspector")
         tab.inspector.edit_prompt()
@@ -319,6 +325,8 @@ class Desk(QObject):
         for action_id in ("step", "edit_context"):
             actions[action_id].setEnabled(paused)
         actions["stop"].setEnabled(running)
+        actions["pause"].setEnabled(running)
+        actions["pause"].setChecked(running and tab is not None and tab.breakpoints.is_held)
         self._show_recorded_actions(tab)
         actions["undo"].setEnabled(self._undo.canUndo())
         actions["redo"].setEnabled(self._undo.canRedo())
@@ -457,4 +465,4 @@ class Desk(QObject):
 
     def _remember_open(self) -> None:
         if not self._closing:
-            self.settings.open_documents = [tab.source for tab in self.documents.tabs if not tab.run_title]
+            self.settings.open_documents = self.documents.sources

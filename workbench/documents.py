@@ -5,13 +5,16 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
+from uuid import uuid4
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from engine import Engine, EngineError, LoadedFlow, StorageError, bundled, flow_text, load_flow, read_flow
 from engine.errors import FlowInvalid
+from engine.flow.flow_spec import FlowSpec
 from engine.flow.subflow_files import SAMPLE, FlowFiles
 from engine.folders import Folders
 from engine.recovery_files import RecoveredDocument, RecoveryFiles
@@ -27,6 +30,8 @@ from workbench.trust_question import TrustQuestion
 from workbench.widgets.banner import Banner, BannerButton, Message
 
 FIRST_FLOW = "release-announcement"
+NEW = "new "
+"""What the source of a flow that was never saved begins with."""
 
 
 class Documents(QObject):
@@ -102,6 +107,19 @@ class Documents(QObject):
         if known is not None:
             self._window.tabs.setCurrentWidget(known.editor)
         return known
+
+    def new(self) -> None:
+        """Open a tab for an empty flow."""
+        names = {tab.document.title for tab in self.tabs}
+        first = self.tr("New flow")
+        numbered = (f"{first} {number}" for number in count(2))
+        name = next(name for name in chain([first], numbered) if name not in names)
+        self.add(LoadedFlow(spec=FlowSpec(name=name)), f"{NEW}{uuid4().hex[:12]}", None)
+
+    @property
+    def sources(self) -> list[str]:
+        """What the next start opens again: all tabs but recorded runs and what was never saved."""
+        return [tab.source for tab in self.tabs if not tab.run_title and not tab.source.startswith(NEW)]
 
     def choose_file(self) -> None:
         """Ask for a flow file and open it."""
@@ -281,7 +299,8 @@ class Documents(QObject):
         for found in await asyncio.to_thread(self._recovery.found):
             kept = await self._apart(found)
             when = datetime.fromtimestamp(kept.saved).astimezone().strftime("%H:%M, %d %B")
-            name = Path(kept.path).name if kept.path else kept.document
+            new = self.tr("a new flow") if kept.document.startswith(NEW) else kept.document
+            name = Path(kept.path).name if kept.path else new
             buttons = [
                 BannerButton(self.tr("Open it"), partial(self._recover_soon, kept)),
                 BannerButton(self.tr("Discard"), partial(self._discard_soon, kept)),
@@ -328,7 +347,8 @@ class Documents(QObject):
         except EngineError as error:
             self._tell(error)
             return
-        tab = await self.open(kept.path or kept.document)
+        saved = kept.path or (kept.document if _is_sample(kept.document) else "")
+        tab = await self.open(saved) if saved else None
         if tab is None:
             tab = self.add(loaded, kept.document, None)
             tab.document.forget_saved()
@@ -338,7 +358,8 @@ class Documents(QObject):
 
     def _title_changed(self, tab: FlowTab) -> None:
         mark = " •" if tab.document.is_modified else ""
-        tip = self.tr("Recorded run") if tab.run_title else str(tab.document.path or self.tr("Sample, not saved yet"))
+        unsaved = self.tr("New, not saved yet") if tab.source.startswith(NEW) else self.tr("Sample, not saved yet")
+        tip = self.tr("Recorded run") if tab.run_title else str(tab.document.path or unsaved)
         icon = "history" if tab.run_title else "flow"
         self._window.set_tab_title(tab.editor, tab.title + mark, tip, icon)
         self.title_changed.emit()
@@ -399,8 +420,8 @@ def _is_sample(source: str) -> bool:
 
 
 def _absolute(source: str | Path) -> str:
-    """What a flow goes by: the name of a sample, or the whole path of a file."""
-    return str(source) if _is_sample(str(source)) else str(Path(source).absolute())
+    """What a flow goes by: the name of a sample, a mark of its own while it is new, or the whole path of a file."""
+    return str(source) if _is_sample(str(source)) or str(source).startswith(NEW) else str(Path(source).absolute())
 
 
 def _read(name: str) -> LoadedFlow:

@@ -56,7 +56,7 @@ class FlowTab(QObject):
     ) -> None:
         super().__init__(parent)
         self.source = source
-        """Path, or name of the sample it came from; identifies it between starts."""
+        """Path, or name of the sample it came from; identifies it between starts, unless it is new."""
         self.run_title = ""
         """What the recorded run is called that this tab was opened for; empty for a flow."""
         self.document = document
@@ -117,6 +117,13 @@ class FlowTab(QObject):
     def go_on(self) -> None:
         """Let all waiting branches go on to the next breakpoint."""
         self.breakpoints.resume()
+
+    def hold(self, held: bool) -> None:
+        """Let the run wait before each next agent, or let it go on."""
+        if held:
+            self.breakpoints.pause()
+        else:
+            self.breakpoints.resume()
 
     def edit_paused(self) -> None:
         """Edit what a waiting branch has in its context."""

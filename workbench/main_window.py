@@ -36,6 +36,8 @@ WIDE = 1400
 """From this width the Explorer starts open and the docks have their full size."""
 
 
+MAIN_BAR = ("run", "stop", "pause", "step", "run_from", "", "undo", "redo", "", "fit", "layout", "", "use_cache")
+"""Actions of the tool bar; an empty name is a line between groups."""
 LONGEST_TAB = 280
 """Design pixels of a tab's title."""
 LEAST_HEIGHT = 60
@@ -43,9 +45,9 @@ LEAST_HEIGHT = 60
 
 
 class DockTitle(QWidget):
-    """A dock's head, 32 px: its name, and a button that closes it."""
+    """A dock's head, 32 px: its name, perhaps what can be added to it, and a button that closes it."""
 
-    def __init__(self, dock: QDockWidget) -> None:
+    def __init__(self, dock: QDockWidget, adding: QAction | None = None) -> None:
         super().__init__(dock)
         self._label = QLabel(dock.windowTitle(), self)
         self._close = QToolButton(self)
@@ -57,6 +59,10 @@ class DockTitle(QWidget):
         layout.setContentsMargins(theme.px(12), 0, theme.px(6), 0)
         layout.addWidget(self._label)
         layout.addStretch(1)
+        if adding is not None:
+            button = QToolButton(self)
+            button.setDefaultAction(adding)
+            layout.addWidget(button)
         layout.addWidget(self._close)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -149,7 +155,7 @@ class MainWindow(QMainWindow):
         bar.setObjectName("main")
         bar.setMovable(False)
         bar.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
-        for action_id in ("run", "stop", "use_cache", "", "undo", "redo", "", "fit", "zoom_out", "zoom_in"):
+        for action_id in MAIN_BAR:
             if action_id == "use_cache":
                 bar.addWidget(ActionBox(self.actions_by_id[action_id], bar))
             elif action_id:
@@ -187,11 +193,12 @@ class MainWindow(QMainWindow):
         return tabs
 
     def _build_empty(self) -> QWidget:
-        text = self.tr("A flow is a few agents linked by routes. Open one of yours, or start from a sample.")
+        text = self.tr("A flow is a few agents linked by routes. Open yours, begin a new one, or start from a sample.")
         place = EmptyPlace("flow", self.tr("No flow open"), text, self)
         sample = place.add_button(self.tr("Open a sample"), primary=True)
         sample.clicked.connect(lambda: self.sample_wanted.emit(sample))
         self._open_sample = sample
+        place.add_button(self.tr("New flow"), "plus").clicked.connect(self.actions_by_id["new"].trigger)
         place.add_button(self.tr("Open a file…"), "folder").clicked.connect(self.actions_by_id["open"].trigger)
         return place
 
@@ -236,7 +243,8 @@ class MainWindow(QMainWindow):
         widget.setMinimumHeight(LEAST_HEIGHT)
         dock.setWidget(widget)
         if area is not Qt.DockWidgetArea.BottomDockWidgetArea:
-            dock.setTitleBarWidget(DockTitle(dock))
+            adding = self.actions_by_id.on_bar("new") if name == "explorer" else None
+            dock.setTitleBarWidget(DockTitle(dock, adding))
         else:
             # Bottom docks are named by their tabs.
             dock.setTitleBarWidget(QWidget(dock))

@@ -187,7 +187,12 @@ class Overview(QObject):
         for tab in (tab for tab in self._documents.tabs if not tab.run_title):
             mark = " •" if tab.document.is_modified else ""
             items[tab.source] = ExplorerItem(
-                kind="flow", id=tab.source, text=tab.document.title + mark, tip=tab.source, icon="flow", color="accent"
+                kind="flow",
+                id=tab.source,
+                text=tab.document.title + mark,
+                tip=str(tab.document.path or self.tr("Not saved yet")),
+                icon="flow",
+                color="accent",
             )
         for path, title in saved.items():
             if path not in items:

@@ -39,7 +39,8 @@ class Breakpoints:
 
     def __init__(self, agents: Iterable[str] = ()) -> None:
         self._agents = frozenset(agents)
-        self._stepping = False
+        self.is_held = False
+        """Whether the run waits before each next agent, breakpoint or not."""
         self._waiting: list[Waiting] = []
 
     @property
@@ -53,7 +54,7 @@ class Breakpoints:
 
     def stops(self, agent: str) -> bool:
         """Whether a branch that comes to this agent waits."""
-        return self._stepping or agent in self._agents
+        return self.is_held or agent in self._agents
 
     async def wait(self, waiting: Waiting) -> None:
         """Wait until `step` or `resume` lets this branch go on."""
@@ -64,15 +65,19 @@ class Breakpoints:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
+    def pause(self) -> None:
+        """Wait before each agent from now on; what is under way ends first."""
+        self.is_held = True
+
     def step(self) -> None:
         """Let the branch that came first go on, and wait again before the agent that comes next."""
-        self._stepping = True
+        self.is_held = True
         if self._waiting:
             self._release(self._waiting[0])
 
     def resume(self) -> None:
         """Let all branches go on to the next breakpoint."""
-        self._stepping = False
+        self.is_held = False
         for waiting in self.waiting:
             self._release(waiting)
 

@@ -14,7 +14,7 @@ from engine.recovery_files import RecoveryFiles
 from tests.helpers.fake_server import FakeServer, chat
 from tests.helpers.model_answers import flow_file, write_profile
 from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import Workbench, button, find_button, opened
+from tests.helpers.window import Workbench, button, choose_file, find_button, opened
 from workbench.designer.edits import change_agent
 from workbench.documents import slug
 from workbench.run_panel.input_form import InputForm
@@ -34,17 +34,6 @@ def edit(bench: Workbench, text: str) -> None:
 
 def prompt(bench: Workbench) -> str:
     return bench.tab.document.spec.agents[0].template
-
-
-async def choose_file(bench: Workbench, path: Path) -> None:
-    """Choose a file in the dialog on screen; what happens inside Qt's dialog is Qt's own."""
-    dialog = await bench.dialog(QFileDialog)
-    dialog.reject()
-    if dialog.fileMode() == QFileDialog.FileMode.ExistingFiles:
-        dialog.filesSelected.emit([str(path)])
-    else:
-        dialog.fileSelected.emit(str(path))
-    await bench.reactivate()
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_every_action_can_be_triggered(with_flow: bool, tmp_path: Path, monkeypa
                 enabled = {row.id for row in ACTIONS if bench.window.actions_by_id[row.id].isEnabled()}
                 assert not enabled & {*NEEDS_FLOW, "run", "stop", "undo", "redo"}
             for row in ACTIONS:
-                if row.id != "quit":
+                if row.id not in ("quit", "new"):  # the actions are for the flow that is open
                     bench.window.actions_by_id[row.id].trigger()
                     await bench.settle()
                     close_dialogs()

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QMessageBox, QTabBar, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QMessageBox, QTabBar, QWidget
 
 from engine import EmbeddedServer, Engine, EngineSettings, ProfileStore, RunHistory, SqliteCache
 from engine.flow_access import FlowAccess
@@ -261,3 +261,14 @@ async def opened_on(
         write_profile(Folders(home), "fake", answering.url, category="M", **settings)
         async with opened(home, documents, server=server, cache=cache) as bench:
             yield bench, answering
+
+
+async def choose_file(bench: Workbench, path: Path) -> None:
+    """Choose a file in the dialog on screen; what happens inside Qt's dialog is Qt's own."""
+    dialog = await bench.dialog(QFileDialog)
+    dialog.reject()
+    if dialog.fileMode() == QFileDialog.FileMode.ExistingFiles:
+        dialog.filesSelected.emit([str(path)])
+    else:
+        dialog.fileSelected.emit(str(path))
+    await bench.reactivate()
