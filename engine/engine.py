@@ -169,6 +169,7 @@ class Engine:
         self._pipeline.patterns = settings.sensitive_patterns
         logging_ = (LoggingInterceptor(),) if settings.logging else ()
         self._requests.endpoints.breaker = settings.breaker
+        self._transport.proxy = settings.proxy
         limit = RateLimit(requests=settings.requests_per_minute, tokens=settings.tokens_per_minute)
         self._pipeline.cache = self.cache if settings.cache else None
         self._pipeline.interceptors = (*self._interceptors, *map(PluggedInterceptor, settings.interceptors), *logging_)

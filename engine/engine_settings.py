@@ -15,6 +15,7 @@ from engine.sensitive import custom_rule
 log = logging.getLogger(__name__)
 
 SIZE_LIMIT = 1_000_000
+_PROXY = re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class EngineSettings:
     """Folders the tool `read_file` may read."""
     tool_hosts: tuple[str, ...] = ()
     """Hosts the tool `http_get` may ask, with a port where it is not the usual one."""
+    proxy: str = ""
+    """Through which all requests go but those to this machine, as http://host:port; empty = none."""
     sensitive_patterns: dict[str, str] = field(default_factory=dict)
     """What is masked beside the built-in kinds, in this order: pattern → replacement (docs/sensitive-data.md)."""
 
@@ -54,6 +57,8 @@ class EngineSettings:
         for name in ("cache_megabytes", "cache_days", "requests_per_minute", "tokens_per_minute", "history_days"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more")
+        if self.proxy and not _PROXY.fullmatch(self.proxy):
+            raise ValueError("proxy must be an address like http://host:port, without user and password")
         for pattern, replacement in self.sensitive_patterns.items():
             try:
                 custom_rule(pattern, replacement)

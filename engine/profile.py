@@ -100,6 +100,10 @@ class ProfileOptions:
     image_max_edge: int = 1568
     image_max_tokens: int = 1600
     token_scale: float = 1.0
+    ca_file: str = ""
+    """Certificates that are trusted besides the usual ones."""
+    key_over_http: bool = False
+    """Whether the key may be sent unencrypted to another machine."""
     connect_timeout: float = 10.0
     first_token_timeout: float = 300.0
     idle_timeout: float = 120.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -198,6 +199,13 @@ def _interface_url(text: str) -> str:
     return text
 
 
+def _file(text: str) -> str:
+    path = Path(text).expanduser() if text else Path("/")
+    if not path.is_absolute() or "\0" in text:
+        _fail("the whole path of a file")
+    return str(path) if text else ""
+
+
 def _encoding(text: str) -> str:
     return "" if text.lower() in ("", "none") else _choice(*ENCODINGS)(text)
 
@@ -278,6 +286,8 @@ def _keys() -> Iterable[Key]:
 
     yield option("apiVersion", check_plain, blank_is_missing=True)
     yield choice("authScheme", "auto", "bearer", "x-api-key", "api-key", "none")
+    yield Key("caFile", options, "ca_file", _file, inherited=False)
+    yield Key("keyOverHttp", options, "key_over_http", _boolean, inherited=False)
     yield option("maxInputTokens", _integer(0))
     yield choice("functionCallType", "function_call", "struct_parse", "none")
     yield option("parallelToolCalls", _boolean)

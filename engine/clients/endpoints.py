@@ -102,7 +102,8 @@ class Health:
         self.failures += 1
         if probe or self.failures >= MOST_FAILURES:
             self.openings += 1
-            self.until = now + min(MOST_OPEN_SECONDS, OPEN_SECONDS * 2.0 ** (self.openings - 1))
+            doublings = min(self.openings - 1, 16)  # who never answers would get beyond any float
+            self.until = now + min(MOST_OPEN_SECONDS, OPEN_SECONDS * 2.0**doublings)
             self.probing = False
 
 

@@ -85,6 +85,10 @@ class Place:
     url: str
     model: str = ""
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    ca_file: str = ""
+    """Whose certificates are trusted besides the usual ones."""
+    key_over_http: bool = False
+    """Whether a person has confirmed that its key travels unencrypted."""
 
     @classmethod
     def of(cls, profile: ModelProfile, url: str) -> "Place":
@@ -93,7 +97,9 @@ class Place:
         SECRETS.add(secrets)
         parts = urlsplit(url)
         shown = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
-        return cls(profile.name, shown, profile.model, tuple(secret for secret in secrets if len(secret) >= 8))
+        hidden = tuple(secret for secret in secrets if len(secret) >= 8)
+        options = profile.options
+        return cls(profile.name, shown, profile.model, hidden, options.ca_file, options.key_over_http)
 
     @property
     def host(self) -> str:

@@ -156,7 +156,7 @@ class FactBook:
         seconds = min(profile.options.connect_timeout, LONGEST_WAIT)
         limits = Limits(connect=seconds, progress=LONGEST_WAIT, idle=LONGEST_WAIT)
         body = b"" if question.body is None else msgspec.json.encode(question.body)
-        status, answer = await self._transport.fetch(
+        status, answer, _ = await self._transport.fetch(
             question.url,
             headers=question.headers,
             body=body,

@@ -35,7 +35,7 @@ class ModelNames:
         place = Place.of(profile, url)
         seconds = profile.options.connect_timeout
         limits = Limits(connect=seconds, progress=seconds, idle=seconds)
-        status, body = await self._transport.fetch(url, headers=headers, place=place, limits=limits, limit=MAX_BODY)
+        status, body, _ = await self._transport.fetch(url, headers=headers, place=place, limits=limits, limit=MAX_BODY)
         if status != 200:
             raise status_error(status, {}, body[:MAX_ERROR_BODY], place)
         try:

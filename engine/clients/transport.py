@@ -1,4 +1,4 @@
-"""HTTP to model servers: the only module that knows an HTTP library, which it imports when the first request goes out.
+"""HTTP to model servers; the libraries for it are imported when the first request goes out.
 
 One httpx transport on aiohttp per host, used without the client around it: that would add cookies, redirects and
 variables of the environment (proxy, netrc, certificates), which all have to be off, and a quarter to the cost of a
@@ -6,32 +6,30 @@ request. All failures leave as typed errors.
 """
 
 import asyncio
-import ipaddress
-import ssl
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from engine.clients.addresses import AddressRefused, AddressRule, is_loopback
+from engine.clients.connections import READ_BUFFER, Way, new_host
 from engine.clients.failures import Place
+from engine.clients.transport_faults import fault, final, no_address, refused, timeout
 from engine.clients.watchdog import Limits, Watch, Watchdog
-from engine.errors import AnswerIncomplete, ConnectFailed, ProtocolError, RequestError, RequestTimeout
+from engine.errors import ConnectFailed, ProtocolError, RequestError
 
 if TYPE_CHECKING:
     import aiohttp
     import httpx
 
 USER_AGENT = "flow-workbench"
-READ_BUFFER = 256 * 1024
-"""Bytes read ahead of the consumer; then the server has to wait."""
+KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "proxy-authorization", "cookie"})
+"""Headers that hold a key, in lower case."""
+MODEL_SERVERS = AddressRule()
+"""They may be in a private network."""
 DRAIN_SECONDS = 1.0
 """How long an answer that is complete may take to end, so that its connection can be used again."""
-
-START_COMMANDS = {11434: "ollama serve", 1234: "lms server start", 8080: "llama-server -m MODEL.gguf"}
-"""How to start the server that usually listens on a port."""
 
 
 class Reply:
@@ -111,6 +109,14 @@ class Opening:
             task.result().close()
 
 
+class Document(NamedTuple):
+    """A small answer, read whole."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
 class Tape(Protocol):
     """Takes what answers bring (wire_tape.py)."""
 
@@ -127,9 +133,11 @@ class Transport:
     def __init__(self, *, offline: bool = False) -> None:
         self.offline = offline
         """Refuse every host but this machine, before its name is looked up."""
+        self.proxy = ""
+        """The address of a proxy for all hosts but this machine; empty = none."""
         self.tape: Tape | None = None
         """Where all answers are recorded."""
-        self._hosts: dict[tuple[str, str], httpx.AsyncBaseTransport] = {}
+        self._hosts: dict[tuple[str, str, Way], httpx.AsyncBaseTransport] = {}
         self._addresses: dict[str, httpx.URL] = {}
         self._watchdog = Watchdog()
         self._draining: set[asyncio.Task[None]] = set()
@@ -140,24 +148,40 @@ class Transport:
             await asyncio.to_thread(_import)
 
     def send(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes = b"", place: Place, limits: Limits
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        place: Place,
+        limits: Limits,
+        rule: AddressRule = MODEL_SERVERS,
     ) -> Opening:
         """Start a request; the limits run from now."""
         watch = self._watchdog.watch(limits)
-        task = asyncio.get_running_loop().create_task(self._open(method, url, headers, body, place, watch))
+        task = asyncio.get_running_loop().create_task(self._open(method, url, headers, body, place, watch, rule))
         watch.interrupt = task.cancel
         return Opening(task, watch)
 
     async def fetch(
-        self, url: str, *, headers: Mapping[str, str], place: Place, limits: Limits, limit: int, body: bytes = b""
-    ) -> tuple[int, bytes]:
-        """Status and body of a small document, cut at the limit (bytes): a POST when there is a body to send."""
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        place: Place,
+        limits: Limits,
+        limit: int,
+        body: bytes = b"",
+        rule: AddressRule = MODEL_SERVERS,
+    ) -> Document:
+        """A small document, cut at the limit (bytes): a POST when there is a body to send."""
         method = "POST" if body else "GET"
-        opening = self.send(method, url, headers=headers, body=body, place=place, limits=limits)
+        opening = self.send(method, url, headers=headers, body=body, place=place, limits=limits, rule=rule)
         reply = None
         try:
             reply = await opening.reply()
-            return reply.status, await reply.body(limit)
+            return Document(reply.status, await reply.body(limit), reply.headers)
         finally:
             if reply:
                 reply.close()
@@ -189,13 +213,19 @@ class Transport:
             await host.aclose()
 
     async def _open(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes, place: Place, watch: Watch
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        place: Place,
+        watch: Watch,
+        rule: AddressRule,
     ) -> Reply:
         try:
-            self._allowed(url, place)
-            _check_headers(headers, place)
+            self._check(url, headers, place, rule)
             await self.load()
-            host = self._host(url)
+            host = self._host(url, rule, place)
             import httpx
 
             sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
@@ -215,39 +245,61 @@ class Transport:
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             reply.close()
-            encoded = ProtocolError(
-                f"{place.host} sent an answer compressed with {encoding[:40]}, although it was asked for a plain one.",
-                hint="Switch compression off in the server or the proxy before it.",
-                facts=place.facts(expected="no content-encoding", found=encoding[:40]),
+            raise final(
+                ProtocolError(
+                    f"{place.host} sent an answer compressed with {encoding[:40]}, but was asked for a plain one.",
+                    hint="Switch compression off in the server or the proxy before it.",
+                    facts=place.facts(expected="no content-encoding", found=encoding[:40]),
+                )
             )
-            encoded.retryable = False
-            raise encoded
         if self.tape is not None:
             reply.tap = self.tape.begin(method, url, body, place, reply.status, reply.headers, begun)
         return reply
 
-    def _allowed(self, url: str, place: Place) -> None:
+    def _check(self, url: str, headers: Mapping[str, str], place: Place, rule: AddressRule) -> None:
+        """Raise ConnectFailed for a request that must not be sent."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConnectFailed(
-                f"{place.url or 'An empty text'} is no http or https address.",
-                hint=f"Correct url in the profile {place.profile}.",
-                facts=place.facts(),
+            raise no_address(place)
+        local = is_loopback(parts.hostname)
+        if self.offline and not local:
+            raise final(
+                ConnectFailed(
+                    f"Offline mode is on, and the profile {place.profile} wants {parts.hostname}.",
+                    hint="Switch offline mode off, or choose a profile of a model on this machine.",
+                    facts=place.facts(),
+                )
             )
-        if self.offline and not is_loopback(parts.hostname):
-            error = ConnectFailed(
-                f"Offline mode is on, and the profile {place.profile} wants {parts.hostname}.",
-                hint="Switch offline mode off, or choose a profile of a model on this machine.",
-                facts=place.facts(),
+        try:
+            rule.check_host(parts.hostname)
+        except AddressRefused as error:
+            raise refused(place, str(error)) from None
+        _check_headers(headers, place)
+        plain = parts.scheme == "http" and not local and not place.key_over_http
+        if plain and any(name.lower() in KEY_HEADERS for name in headers):
+            raise final(
+                ConnectFailed(
+                    f"The profile {place.profile} would send its key to {place.host} unencrypted.",
+                    hint="Write https:// in its url, or confirm it with keyOverHttp=true in this profile.",
+                    facts=place.facts(),
+                )
             )
-            error.retryable = False
-            raise error
 
-    def _host(self, url: str) -> "httpx.AsyncBaseTransport":
+    def _host(self, url: str, rule: AddressRule, place: Place) -> "httpx.AsyncBaseTransport":
         parts = urlsplit(url)
-        host = (parts.scheme, parts.netloc)
+        proxy = "" if is_loopback(parts.hostname or "") else self.proxy
+        host = (parts.scheme, parts.netloc, Way(rule=rule, ca_file=place.ca_file, proxy=proxy))
         if host not in self._hosts:
-            self._hosts[host] = _new_host(secure=parts.scheme == "https")
+            try:
+                self._hosts[host] = new_host(host[2], secure=parts.scheme == "https")
+            except OSError as error:
+                raise final(
+                    ConnectFailed(
+                        f"The certificates in {place.ca_file} cannot be used: {error}.",
+                        hint=f"Correct caFile in the profile {place.profile}: it names a file in PEM format.",
+                        facts=place.facts(),
+                    )
+                ) from None
         return self._hosts[host]
 
 
@@ -260,13 +312,13 @@ def _import() -> None:
 def _check_headers(headers: Mapping[str, str], place: Place) -> None:
     for name, value in headers.items():
         if not (value.isascii() and value.isprintable()):
-            error = ConnectFailed(
-                f"The header {name} cannot be sent: it holds a line break or a character outside ASCII.",
-                hint=f"Correct apiKey or header.{name} in the profile {place.profile}.",
-                facts=place.facts(),
+            raise final(
+                ConnectFailed(
+                    f"The header {name} cannot be sent: it holds a line break or a character outside ASCII.",
+                    hint=f"Correct apiKey or header.{name} in the profile {place.profile}.",
+                    facts=place.facts(),
+                )
             )
-            error.retryable = False
-            raise error
 
 
 async def _sent(host: "httpx.AsyncBaseTransport", request: "httpx.Request", watch: Watch) -> "httpx.Response":
@@ -282,161 +334,9 @@ async def _sent(host: "httpx.AsyncBaseTransport", request: "httpx.Request", watc
                 raise
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, without a name lookup."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def timeout(limit: str, place: Place) -> RequestTimeout:
-    """The error for a limit that passed."""
-    reasons = {
-        "connect": ("did not accept a connection within connectTimeout", "Check that the server runs and is reachable"),
-        "first_token": ("wrote no text for longer than firstTokenTimeout", "A slow model needs a higher limit"),
-        "idle": ("sent nothing for longer than idleTimeout", "The server or the network hangs"),
-        "total": ("did not finish within the total time limit", "Raise timeout or totalTimeout"),
-    }
-    what, hint = reasons[limit]
-    return RequestTimeout(
-        f"{place.host} {what}.", hint=f"{hint} (profile {place.profile}).", facts=place.facts(limit=limit)
-    )
-
-
-def fault(error: Exception, place: Place, *, answering: bool) -> RequestError:
-    """The typed error for what the HTTP library raised, before the head of the answer or while its body arrives."""
-    import aiohttp
-
-    cause: BaseException = error
-    while cause.__cause__ is not None and not isinstance(cause, aiohttp.ClientError | OSError):
-        cause = cause.__cause__
-    if isinstance(cause, ssl.SSLError | aiohttp.ClientSSLError):
-        return _tls_fault(cause, place)
-    if isinstance(cause, aiohttp.ClientConnectorError):
-        return _no_connection(cause, place)
-    details = place.facts(reason=str(error)[:300])
-    if isinstance(cause, aiohttp.ClientPayloadError) or (
-        answering and isinstance(cause, aiohttp.ClientConnectionError)
-    ):
-        return AnswerIncomplete(
-            f"The connection to {place.host} broke off in the middle of the answer.",
-            hint="The server or the network broke off; try again.",
-            facts=details,
-        )
-    if isinstance(cause, aiohttp.ClientConnectionError | OSError):
-        return ConnectFailed(
-            f"{place.host} closed the connection without an answer.",
-            hint="Try again; if it stays, the server's own log says why it hangs up.",
-            facts=details,
-        )
-    return ProtocolError(
-        f"What {place.host} sent is no valid HTTP answer.",
-        hint=f"Check that the url of the profile {place.profile} is that of a model server.",
-        facts=details | {"expected": "an HTTP/1.1 answer"},
-    )
-
-
-def _no_connection(error: "aiohttp.ClientConnectorError", place: Place) -> ConnectFailed:
-    import aiohttp
-
-    details = place.facts(reason=str(error)[:300])
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return ConnectFailed(
-            f"The host {urlsplit(place.url).hostname} is unknown.",
-            hint=f"Check url in the profile {place.profile} and the network connection.",
-            facts=details,
-        )
-    command = START_COMMANDS.get(urlsplit(place.url).port or 0)
-    if command and is_loopback(urlsplit(place.url).hostname or ""):
-        hint = f"Start it, usually with `{command}`, or correct url in the profile {place.profile}."
-    else:
-        hint = f"Start the server, or correct url in the profile {place.profile}."
-    return ConnectFailed(f"No server answers at {place.host}.", hint=hint, facts=details)
-
-
-def _tls_fault(error: BaseException, place: Place) -> ConnectFailed:
-    reason = str(error)
-    if "WRONG_VERSION_NUMBER" in reason or "record layer failure" in reason:
-        message, hint = (
-            f"{place.host} does not speak https.",
-            f"Write http:// in the url of the profile {place.profile}.",
-        )
-    else:
-        message = f"The certificate of {place.host} cannot be trusted."
-        hint = "Check the host name in the url; a certificate is never accepted unverified."
-    failure = ConnectFailed(message, hint=hint, facts=place.facts(reason=reason[:300]))
-    failure.retryable = False
-    return failure
-
-
 async def _drain(reply: Reply) -> None:
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
             await reply.body(READ_BUFFER)
     except (TimeoutError, RequestError):
         pass  # the answer was complete, only its connection is lost
-
-
-def _new_host(*, secure: bool) -> "httpx.AsyncBaseTransport":
-    """The connections to one host; its answers hold aiohttp's own response in `extensions["raw"]`."""
-    import aiohttp
-    import httpx
-    from httpx_aiohttp import AiohttpTransport
-
-    class WatchedTransport(AiohttpTransport):
-        """Lets aiohttp's own errors through, which say more, and hands the watch to the trace below."""
-
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            session = self.get_client()
-            raw = await session.request(
-                request.method,
-                str(request.url),
-                headers=request.headers,
-                data=request.content or None,
-                allow_redirects=False,
-                trace_request_ctx=request.extensions["watch"],
-            )
-            return httpx.Response(raw.status, stream=httpx.ByteStream(b""), request=request, extensions={"raw": raw})
-
-    async def created(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
-        context.trace_request_ctx.set_connected()
-
-    async def reused(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
-        context.trace_request_ctx.reused = True
-        context.trace_request_ctx.set_connected()
-
-    trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(created)
-    trace.on_connection_reuseconn.append(reused)
-    context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    session = aiohttp.ClientSession(
-        connector=_connector(context),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),  # the watchdog keeps all limits
-        read_bufsize=READ_BUFFER,
-        auto_decompress=False,
-        trust_env=False,
-        trace_configs=[trace],
-    )
-    return WatchedTransport(verify=context, client=session, trust_env=False)
-
-
-def _connector(context: ssl.SSLContext) -> "aiohttp.TCPConnector":
-    import aiohttp
-    from aiohttp.client_proto import ResponseHandler
-
-    class Handler(ResponseHandler):
-        """Resumes parser and socket only when they are paused: aiohttp 3.14 does after each HTTP chunk taken."""
-
-        def resume_reading(self, resume_parser: bool = True) -> None:
-            if self._reading_paused:
-                super().resume_reading(resume_parser)
-
-    connector = aiohttp.TCPConnector(limit=0, ssl=context)
-    if hasattr(connector, "_factory"):  # not public; without it streams are only slower
-        make: Callable[[], ResponseHandler] = partial(Handler, loop=asyncio.get_running_loop())
-        connector._factory = make  # type: ignore[assignment]
-    return connector

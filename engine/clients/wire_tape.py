@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from engine.atomic_file import read_limited, write_atomically
+from engine.clients.addresses import AddressRule
 from engine.clients.failures import Place
-from engine.clients.transport import Reply, Transport, timeout
+from engine.clients.transport import Reply, Transport
+from engine.clients.transport_faults import timeout
 from engine.clients.watchdog import Watch
 from engine.errors import ConnectFailed, RequestError, StorageError
 
@@ -97,7 +99,14 @@ class ReplayTransport(Transport):
             self._calls.setdefault((call.method, call.path, call.request), deque()).append(call)
 
     async def _open(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes, place: Place, watch: Watch
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        place: Place,
+        watch: Watch,
+        rule: AddressRule,
     ) -> Reply:
         calls = self._calls.get((method, urlsplit(url).path, _hash(body)))
         if not calls:

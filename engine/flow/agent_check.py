@@ -39,7 +39,7 @@ _KINDS = ("type", "grader", "pattern", "flow")
 
 _ADDRESS_KEYS = frozenset(["url", "urls", "interfaceUrl"])
 _TRUST_KEYS = frozenset(
-    ["proxy", "proxies", "noProxy", "caFile", "caBundle", "verify", "verifyTls", "trust", "trusted"]
+    ["proxy", "proxies", "noProxy", "caFile", "caBundle", "keyOverHttp", "verify", "verifyTls", "trust", "trusted"]
 )
 _TRUST_KEYS |= {"verifyTls", "approval", "approved", "approvals", "allowTools"}
 """What only the settings of an installation decide, under the names it has elsewhere."""

@@ -5,11 +5,12 @@ import datetime
 import ipaddress
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from engine.atomic_file import read_limited
 from engine.conversation import ToolDefinition
@@ -17,10 +18,13 @@ from engine.flow.tools import Tool
 
 FILE_LIMIT = 2_000_000
 """Bytes of a file, and of an answer, that a tool reads."""
-METADATA = (ipaddress.ip_address("169.254.169.254"), ipaddress.ip_address("fd00:ec2::254"))
+LOOPBACK = frozenset({"127.0.0.1", "::1"})
 
-Fetch = Callable[[str, int], Awaitable[tuple[int, bytes]]]
-"""Gets an address without following redirects: status, and at most so many bytes."""
+Fetch = Callable[[str, int, frozenset[str]], Awaitable[tuple[int, bytes, str]]]
+"""Gets a page: address, limit in bytes, and the network addresses that are asked although they are private.
+
+Gives its status, as many bytes, and where a redirect leads, which is not followed.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +78,15 @@ def _read(name: str, folders: tuple[Path, ...]) -> str:
 
 
 async def http_get(url: str) -> str:
-    """Get a text from a granted host; redirects are told, not followed. Raises ValueError with the reason."""
+    """Get a text from a granted host; redirects are told, not followed. Raises ValueError or RequestError."""
     grants = current_grants.get()
     host = _host(url)
     if grants.fetch is None or host not in grants.hosts:
         known = ", ".join(sorted(grants.hosts)) or "none"
         raise ValueError(f"the host {host} is not granted (tool_hosts); granted: {known}")
-    await _refuse_own_network(url)
-    status, body = await grants.fetch(url, FILE_LIMIT)
-    return f"{status}\n{body[:FILE_LIMIT].decode('utf-8', 'replace')}"
+    status, body, target = await grants.fetch(url, FILE_LIMIT, _private(grants.hosts))
+    moved = f" moved to {urljoin(url, target)}" if target and 300 <= status < 400 else ""
+    return f"{status}{moved}\n{body[:FILE_LIMIT].decode('utf-8', 'replace')}"
 
 
 def _host(url: str) -> str:
@@ -93,21 +97,20 @@ def _host(url: str) -> str:
         host, port, parts = "", None, urlsplit("")
     if parts.scheme.lower() not in ("http", "https") or not host or parts.username is not None:
         raise ValueError("expected an address http://… or https://… without user and password")
+    host = f"[{host}]" if ":" in host else host
     return host if port is None or port == {"http": 80, "https": 443}[parts.scheme.lower()] else f"{host}:{port}"
 
 
-async def _refuse_own_network(url: str) -> None:
-    """Raise ValueError when the name leads to a link-local address or one that tells what a cloud machine knows."""
-    parts = urlsplit(url)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, parts.port or 443)
-    except OSError as error:
-        raise ValueError(f"the host {parts.hostname} cannot be found: {error}") from None
-    for entry in found:
-        address = ipaddress.ip_address(str(entry[4][0]).partition("%")[0])
-        mapped = getattr(address, "ipv4_mapped", None) or address
-        if mapped.is_link_local or mapped in METADATA:
-            raise ValueError(f"the host {parts.hostname} leads to {mapped}, an address of the machine's own network")
+def _private(hosts: frozenset[str]) -> frozenset[str]:
+    """The network addresses among granted hosts: a name that leads to one of a private network is not enough."""
+    found = set()
+    for host in hosts:
+        name = urlsplit(f"//{host}").hostname or ""
+        with suppress(ValueError):
+            found.add(str(ipaddress.ip_address(name)))
+        if name == "localhost":
+            found |= LOOPBACK
+    return frozenset(found)
 
 
 CLOCK: Final = Tool(

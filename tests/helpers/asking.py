@@ -1,6 +1,7 @@
 """Asks a fake server through the product's client and keeps everything that came of it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,13 @@ def profile_for(url: str, **options: Any) -> ModelProfile:
         api_key=key,
         options=ProfileOptions(**options),
     )
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def words(text: str) -> int:

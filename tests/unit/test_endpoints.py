@@ -95,6 +95,13 @@ def test_each_failed_probe_doubles_the_time_up_to_300_s() -> None:
     assert times == [30, 60, 120, 240, 300, 300]
 
 
+def test_who_never_answers_is_asked_for_ever() -> None:
+    bench = Bench()
+    bench.endpoints.breaker = False
+    bench.fail(3000)
+    assert bench.state() == (EndpointState.OPEN, 300.0)
+
+
 def test_a_probe_that_is_given_up_lets_the_next_one_find_out() -> None:
     bench = Bench()
     bench.fail(5)
