@@ -22,6 +22,11 @@ class Folders:
         return self.root / "flows"
 
     @property
+    def agents(self) -> Path:
+        """The user's saved agents, for use in any flow."""
+        return self.root / "agents"
+
+    @property
     def prompts(self) -> Path:
         """The user's own prompts of agents and tools."""
         return self.root / "prompts"

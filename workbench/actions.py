@@ -137,6 +137,7 @@ ACTIONS = (
     ActionRow("mute", "Flow", "&Mute", "The selected agents, and what hangs on them, do not run", "Ctrl+M", "mute"),
     ActionRow("bypass", "Flow", "&Bypass", "The selected agents are passed through", "Ctrl+B", "bypass"),
     ActionRow("set_start", "Flow", "&Start here", "Let the flow begin at the selected agent"),
+    ActionRow("save_agent", "Flow", "Sa&ve agent…", "Keep the selected agent, without its links, for use in any flow"),
     ActionRow(
         "layout", "Flow", "Tidy &up", "Put the selected agents, or all, in columns", "Ctrl+L", "layout", separator=True
     ),

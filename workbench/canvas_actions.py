@@ -9,15 +9,17 @@ from workbench.designer.outline import Outline
 from workbench.documents import Documents
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
+from workbench.saved_agents import SavedAgents
 
 
 class CanvasActions(QObject):
     """Follows the open flows."""
 
-    def __init__(self, window: MainWindow, documents: Documents) -> None:
+    def __init__(self, window: MainWindow, documents: Documents, saved: SavedAgents) -> None:
         super().__init__(window)
         self._window = window
         self._documents = documents
+        self._saved = saved
         self._outlines: dict[FlowTab, Outline] = {}
         for action_id in IDS:
             window.actions_by_id[action_id].triggered.connect(partial(self._perform, action_id))
@@ -37,7 +39,9 @@ class CanvasActions(QObject):
         commands.told.connect(self._window.status.show_note)
         commands.prompt_wanted.connect(partial(self._edit, tab, "prompt"))
         commands.rename_wanted.connect(partial(self._edit, tab, "name"))
+        commands.save_wanted.connect(partial(self._saved.keep, tab))
         commands.palettes.flows = self._flows
+        commands.palettes.saved = lambda: self._saved.library.agents
         self._show()
 
     def _forget(self, tab: FlowTab) -> None:

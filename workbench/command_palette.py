@@ -33,7 +33,7 @@ class Entry:
     """One thing the palette can do."""
 
     group: str
-    """`action`, `flow`, `profile`, `run` or `agent`."""
+    """`action`, `flow`, `profile`, `saved_agent`, `run` or `agent`."""
     text: str
     run: Callable[[], object]
     detail: str = ""
@@ -195,6 +195,7 @@ class CommandPalette(QFrame):
             "action": self.tr("Actions"),
             "flow": self.tr("Flows"),
             "profile": self.tr("Profiles"),
+            "saved_agent": self.tr("Saved agents"),
             "run": self.tr("Runs"),
             "agent": self.tr("Agents"),
         }

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint, Qt, QUrl
-from PySide6.QtGui import QAction, QDesktopServices, QGuiApplication
+from PySide6.QtGui import QAction, QDesktopServices, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu
 
 from engine import Engine
@@ -19,6 +19,7 @@ from workbench.overview import Overview
 from workbench.run_actions import RunActions
 from workbench.run_panel.run_rows import Row
 from workbench.run_panel.run_state import Branch
+from workbench.saved_agents import SavedAgents
 
 CANVAS = (
     "add_agent",
@@ -43,7 +44,7 @@ CANVAS = (
 
 AGENT = (
     "edit_prompt", "rename", "", "add_after", "connect_to", "disconnect", "", "set_start", "mute", "bypass",
-    "breakpoint", "frame", "", "cut", "copy", "duplicate", "delete", "delete_heal",
+    "breakpoint", "frame", "", "cut", "copy", "duplicate", "save_agent", "delete", "delete_heal",
 )  # fmt: skip
 """Actions on one agent."""
 SEVERAL = (
@@ -57,7 +58,13 @@ class ContextMenus(QObject):
     """Builds and shows the menus; each offers only what can be done with the thing it belongs to."""
 
     def __init__(
-        self, window: MainWindow, engine: Engine, documents: Documents, overview: Overview, actions: RunActions
+        self,
+        window: MainWindow,
+        engine: Engine,
+        documents: Documents,
+        overview: Overview,
+        actions: RunActions,
+        saved: SavedAgents,
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -65,6 +72,7 @@ class ContextMenus(QObject):
         self._documents = documents
         self._overview = overview
         self._actions = actions
+        self._saved = saved
         window.explorer.menu_wanted.connect(self._explorer)
         documents.tab_added.connect(self._follow)
 
@@ -86,13 +94,16 @@ class ContextMenus(QObject):
         if item is None:
             menu.addActions([actions[name] for name in ("open", "open_sample", "reload_profiles")])
         else:
-            shown = self.tr("Show settings") if item.kind == "profile" else self.tr("Open")
+            names = {"profile": self.tr("Show settings"), "saved_agent": self.tr("Add to the flow")}
+            shown = names.get(item.kind, self.tr("Open"))
             menu.setDefaultAction(menu.addAction(shown, partial(self._overview.open_item, item)))
             match item.kind:
                 case "flow":
                     self._add_flow(menu, item)
                 case "profile":
                     self._add_profile(menu, item)
+                case "saved_agent":
+                    self._add_saved(menu, item)
                 case _:
                     self._add_run(menu, item)
         menu.popup(place)
@@ -115,6 +126,19 @@ class ContextMenus(QObject):
         menu.addSeparator()
         menu.addAction(self.tr("Copy name"), partial(copy, item.id))
         menu.addAction(self._window.actions_by_id["reload_profiles"])
+
+    def _add_saved(self, menu: QMenu, item: ExplorerItem) -> None:
+        saved = self._saved.saved(item.id)
+        if saved is None:
+            return
+        menu.addSeparator()
+        rename = menu.addAction(self.tr("Rename…"), partial(self._saved.ask_name, saved))
+        rename.setShortcut(QKeySequence("F2"))
+        rename.setEnabled(saved.part is not None)
+        delete = menu.addAction(self.tr("Delete…"), partial(self._saved.ask_delete, saved))
+        delete.setShortcut(QKeySequence("Del"))
+        menu.addSeparator()
+        menu.addAction(self.tr("Show folder"), partial(open_path, saved.path.parent))
 
     def _add_run(self, menu: QMenu, item: ExplorerItem) -> None:
         runs = [one for one in self._window.explorer.chosen() if one.kind == "run"]

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from engine import Engine, EngineError, StorageError
 from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
+from workbench.agent_library import AgentLibrary
 from workbench.appearance import Appearance
 from workbench.canvas_actions import CanvasActions
 from workbench.context_menus import ContextMenus
@@ -30,6 +31,7 @@ from workbench.overview import Overview, sample_title, usable_samples
 from workbench.profile_watch import ProfileWatch
 from workbench.run_actions import RunActions
 from workbench.run_panel.input_form import InputForm
+from workbench.saved_agents import SavedAgents
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.widgets.banner import Banner, BannerButton, Message
@@ -59,12 +61,13 @@ class Desk(QObject):
         self.tasks = Tasks(self)
         self.options = EngineOptions(engine, folders.engine_settings, self.tasks, self)
         self.documents = Documents(window, engine, settings, folders, self.tasks)
-        self.overview = Overview(window, engine, self.documents, settings, folders, self.tasks)
+        self.saved = SavedAgents(window, self.documents, AgentLibrary(folders.agents), self.tasks)
+        self.overview = Overview(window, engine, self.documents, settings, folders, self.tasks, self.saved)
         self.appearance = Appearance(window.actions_by_id, settings, self)
         self.help = HelpMenu(window, engine, folders)
         self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)
-        ContextMenus(window, engine, self.documents, self.overview, self.run_actions)
-        CanvasActions(window, self.documents)
+        ContextMenus(window, engine, self.documents, self.overview, self.run_actions, self.saved)
+        CanvasActions(window, self.documents, self.saved)
         self._undo = QUndoGroup(self)
         self._closing = False
         self.model = LocalModel(window, engine, settings, self.tasks)
@@ -90,7 +93,7 @@ class Desk(QObject):
         self.documents.tab_added.connect(self._follow)
         self.documents.tab_removed.connect(self._forget)
         self.documents.list_changed.connect(self._fill_recent)
-        for part in (self.documents, self.overview, self.help, self.run_actions, self.model):
+        for part in (self.documents, self.overview, self.saved, self.help, self.run_actions, self.model):
             part.banner_made.connect(self.show_banner)
         self.tasks.failed.connect(self.show_error)
         self._profiles.changed.connect(self._profiles_changed)

@@ -1,11 +1,13 @@
-"""The Explorer dock: flows, profiles and recorded runs."""
+"""The Explorer dock: flows, saved agents, recorded runs and profiles."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import (
+    QEvent,
     QMimeData,
     QModelIndex,
+    QObject,
     QPersistentModelIndex,
     QPoint,
     QSize,
@@ -13,11 +15,11 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QStandardItem, QStandardItemModel
+from PySide6.QtGui import QKeyEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QLineEdit, QStyleOptionViewItem, QTreeView, QVBoxLayout, QWidget
 
 from workbench.theme import theme
-from workbench.widgets.dragged_flow import dragged_flow
+from workbench.widgets.dragged_flow import AGENT, FLOW, dragged
 from workbench.widgets.row_delegate import RowDelegate
 
 ITEM_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -29,9 +31,9 @@ class ExplorerItem:
     """One row."""
 
     kind: str
-    """`flow`, `profile` or `run`."""
+    """`flow`, `saved_agent`, `run` or `profile`."""
     id: str
-    """Path or sample name, profile name, run id."""
+    """Path or sample name, file, run id, profile name."""
     text: str
     tip: str = ""
     icon: str = ""
@@ -42,8 +44,10 @@ class ExplorerItem:
     """Where there is no room the middle of the text goes, not its end."""
 
 
-KINDS = ("flow", "run", "profile")
+KINDS = ("flow", "saved_agent", "run", "profile")
 """The groups, in order."""
+DRAGGED = {"flow": FLOW, "saved_agent": AGENT}
+"""Kinds of rows that can be dragged onto a canvas, and what they are then."""
 
 
 class ExplorerRows(RowDelegate):
@@ -60,16 +64,17 @@ class ExplorerRows(RowDelegate):
 
 
 class ExplorerModel(QStandardItemModel):
-    """Rows of which the flows can be dragged onto a canvas."""
+    """Rows of which flows and saved agents can be dragged onto a canvas."""
 
     def mimeTypes(self) -> list[str]:  # noqa: N802
         """What is dragged."""
-        return list(dragged_flow("").formats())
+        return [*DRAGGED.values()]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:  # noqa: N802
-        """The first flow among some rows."""
+        """The first among some rows that can be dragged."""
         items = (index.data(ITEM_ROLE) for index in indexes)
-        return dragged_flow(next((item.id for item in items if item is not None and item.kind == "flow"), ""))
+        first = next((item for item in items if item is not None and item.kind in DRAGGED), None)
+        return dragged(DRAGGED[first.kind], first.id) if first is not None else QMimeData()
 
 
 class Explorer(QWidget):
@@ -79,6 +84,10 @@ class Explorer(QWidget):
     """The ExplorerItem that was double-clicked or entered."""
     menu_wanted = Signal(object, QPoint)
     """A context menu is wanted for this ExplorerItem, or None beside all of them; where on the screen."""
+    rename_wanted = Signal(object)
+    """F2 was pressed on this ExplorerItem."""
+    delete_wanted = Signal(object)
+    """Del was pressed on this ExplorerItem."""
     folds_changed = Signal(list)
     """The kinds of the groups that the person folded."""
 
@@ -116,6 +125,7 @@ class Explorer(QWidget):
         self._tree.customContextMenuRequested.connect(self._want_menu)
         self._tree.collapsed.connect(lambda index: self._fold(index, True))
         self._tree.expanded.connect(lambda index: self._fold(index, False))
+        self._tree.installEventFilter(self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(theme.px(8), theme.px(8), theme.px(8), 0)
         layout.setSpacing(theme.px(6))
@@ -189,6 +199,7 @@ class Explorer(QWidget):
         self._model.clear()
         titles = {
             "flow": (self.tr("Flows"), self.tr("No flow yet")),
+            "saved_agent": (self.tr("Saved agents"), self.tr("None yet: Flow > Save agent…")),
             "profile": (self.tr("Profiles"), self.tr("No profile")),
             "run": (self.tr("Runs"), self.tr("None yet")),
         }
@@ -204,7 +215,7 @@ class Explorer(QWidget):
                 row.setIcon(theme.icon(item.icon, 16, item.color, checked=None))
                 row.setToolTip(item.tip or item.text)
                 row.setData(item, ITEM_ROLE)
-                row.setDragEnabled(kind == "flow")
+                row.setDragEnabled(kind in DRAGGED)
                 head.appendRow(row)
             if kind in self._items and not self._items[kind]:
                 row = QStandardItem(empty)
@@ -230,3 +241,15 @@ class Explorer(QWidget):
         item = index.data(ITEM_ROLE)
         if item is not None:
             self.item_activated.emit(item)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Take F2 and Del on a row before the canvas does."""
+        if watched is self._tree and isinstance(event, QKeyEvent):
+            wanted = {Qt.Key.Key_F2: self.rename_wanted, Qt.Key.Key_Delete: self.delete_wanted}.get(Qt.Key(event.key()))
+            item = self._tree.currentIndex().data(ITEM_ROLE)
+            if wanted is not None and item is not None:
+                if event.type() is QEvent.Type.KeyPress:
+                    wanted.emit(item)
+                event.accept()
+                return True
+        return super().eventFilter(watched, event)

@@ -26,6 +26,7 @@ from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
 from workbench.run_looks import STATUS_LOOKS, origin_word, run_look, run_text, status_word
 from workbench.run_panel.run_state import State
+from workbench.saved_agents import SavedAgents
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.text_format import clock_text, cost_text, rate_text, when_text
@@ -46,6 +47,7 @@ class Overview(QObject):
         settings: Settings,
         folders: Folders,
         tasks: Tasks,
+        saved: SavedAgents,
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -54,6 +56,7 @@ class Overview(QObject):
         self._settings = settings
         self._folders = folders
         self._tasks = tasks
+        self._saved = saved
         self._today = "$0"
         self._file_titles: dict[tuple[Path, int], str] = {}
         """Name of a flow by its file and when that was written."""
@@ -154,6 +157,7 @@ class Overview(QObject):
         number = self._reading
         titles = await asyncio.to_thread(self._saved_flows, [*self._settings.recent])
         entries = await asyncio.to_thread(self._engine.profiles.profiles)
+        await self._saved.read()
         if number == self._reading:  # else they are being read again
             self.explorer.show_items("flow", self._flow_items(titles))
             self.explorer.show_items("profile", [_profile_item(entry) for entry in entries])
@@ -229,12 +233,14 @@ class Overview(QObject):
         return name or path.name.removesuffix(".flow.json")
 
     def open_item(self, item: ExplorerItem) -> None:
-        """Open a flow or a recorded run, or show what a profile says."""
+        """Open a flow or a recorded run, add a saved agent, or show what a profile says."""
         match item.kind:
             case "flow":
                 self._documents.open_soon(item.id)
             case "profile":
                 self._show_profile(item.id)
+            case "saved_agent":
+                self._saved.insert(item)
             case "run":
                 self._tasks.start(self.open_run(item.id))
 
@@ -330,7 +336,7 @@ class Overview(QObject):
             for action in actions.all()
             if action.objectName() != "palette"
         ]
-        for kind in ("flow", "profile", "run"):
+        for kind in ("flow", "profile", "saved_agent", "run"):
             entries += [
                 Entry(
                     group=kind,

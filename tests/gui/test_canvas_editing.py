@@ -30,7 +30,7 @@ from workbench.designer.edits import change_agent
 from workbench.designer.flow_document import FlowDocument
 from workbench.designer.frame_edits import add_frame, frame_around, frames_of
 from workbench.theme import DARK, theme
-from workbench.widgets.dragged_flow import dragged_flow
+from workbench.widgets.dragged_flow import FLOW, dragged
 
 Opened = Callable[..., FlowEditor]
 SPACED = 360.0
@@ -141,7 +141,7 @@ def test_a_double_click_on_a_link_adds_in_between(opened: Opened) -> None:
 def test_a_flow_from_the_explorer_becomes_a_node(opened: Opened) -> None:
     editor = opened(chain("A", "B"))
     editor.commands.palettes.flows = lambda: [("Thinking", "thinking")]
-    before, data = text(editor), dragged_flow("thinking")
+    before, data = text(editor), dragged(FLOW, "thinking")
     drop = QDropEvent(
         QPointF(200, 550), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     )

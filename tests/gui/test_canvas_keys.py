@@ -9,7 +9,7 @@ from engine import flow_text, read_flow
 from tests.helpers.canvas import check_agreement
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, opened
-from workbench.widgets.dragged_flow import has_flow, source_of
+from workbench.widgets.dragged_flow import FLOW, is_dragged, source_of
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_done_says_why(tmp_path: Path) -> None:
     run_qt(story(), 60)
 
 
-def test_flows_of_the_explorer_can_be_dragged_and_runs_cannot(tmp_path: Path) -> None:
+def test_flows_of_the_explorer_can_be_dragged_and_profiles_cannot(tmp_path: Path) -> None:
     async def story() -> None:
         async with opened(tmp_path, ["draft-grade-improve"]) as bench:
             model = bench.window.explorer._model
@@ -80,9 +80,11 @@ def test_flows_of_the_explorer_can_be_dragged_and_runs_cannot(tmp_path: Path) ->
                 flows.child(row) for row in range(flows.rowCount()) if "thinking" in str(flows.child(row).data())
             )
             data = model.mimeData([thinking.index()])
-            assert has_flow(data)
-            assert source_of(data) == "thinking"
+            assert is_dragged(data)
+            assert source_of(data, FLOW) == "thinking"
             assert thinking.isDragEnabled()
-            assert not model.item(2).child(0).isDragEnabled()
+            profiles = model.item(model.rowCount() - 1)
+            assert profiles.rowCount()
+            assert not profiles.child(0).isDragEnabled()
 
     run_qt(story(), 60)

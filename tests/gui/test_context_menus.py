@@ -35,7 +35,8 @@ def test_an_agent_can_be_renamed_copied_and_shown_in_the_run(tmp_path: Path) -> 
             assert bench.tab.editor.selected() == ("Second",)
             assert offers(menu) == [
                 "Edit prompt", "Rename", "Add agent after…", "Connect to…", "Remove link…", "Start here",
-                "Mute", "Bypass", "Breakpoint", "Frame", "Cut", "Copy", "Duplicate", "Delete", "Delete and reconnect",
+                "Mute", "Bypass", "Breakpoint", "Frame", "Cut", "Copy", "Duplicate", "Save agent…",
+                "Delete", "Delete and reconnect",
                 "Run from here", "Run from here with changes…", "Freeze",
                 "Copy name", "Copy prompt", "Fit selection",
             ]  # fmt: skip

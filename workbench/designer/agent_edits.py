@@ -97,6 +97,12 @@ def _without_links(agent: AgentSpec, gone: set[str], onward: Mapping[str, str | 
     return replace(agent, **changes) if changes else agent
 
 
+def unlinked(agent: AgentSpec) -> AgentSpec:
+    """The agent without its links: its routes keep their conditions and lead nowhere."""
+    targets = {route.to for route in agent.routes if route.to is not None}
+    return _without_links(agent, targets | {feedback_of(agent) or ""}, {})
+
+
 # -- copying -----------------------------------------------------------------------------------------------------------
 
 

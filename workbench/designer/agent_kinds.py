@@ -9,6 +9,7 @@ from PySide6.QtCore import QCoreApplication
 from engine import bundled
 from engine.flow.flow_file import read_flow
 from engine.flow.flow_spec import AgentSpec, AgentType, FlowSpec, RouteSpec
+from workbench.agent_library import SavedAgent
 from workbench.designer.card_content import icon_name
 
 translate = QCoreApplication.translate
@@ -28,9 +29,9 @@ class Addition:
     """None asks for a flow first, which then runs as one node."""
 
 
-def additions() -> list[Addition]:
-    """Everything that the palette offers, most usual first."""
-    return [*_kinds(), *_snippets()]
+def additions(saved: Sequence[SavedAgent] = ()) -> list[Addition]:
+    """Everything that the palette offers, most usual first, with the person's own agents."""
+    return [*_kinds(), *(_saved(one, one.part) for one in saved if one.part is not None), *_snippets()]
 
 
 def subflow_part(source: str, title: str) -> FlowSpec:
@@ -112,6 +113,16 @@ def _kinds() -> list[Addition]:
 
 def _kind(agent: AgentSpec, text: str, detail: str) -> Addition:
     return Addition(text=text, detail=detail, icon=icon_name(agent), part=one_agent(agent))
+
+
+def _saved(one: SavedAgent, part: FlowSpec) -> Addition:
+    detail = translate("agent_kinds", "saved agent")
+    return Addition(
+        text=one.name,
+        detail=f"{detail} · {one.about}" if one.about else detail,
+        icon=icon_name(part.agents[0]),
+        part=part,
+    )
 
 
 @cache

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 IDS = (
     "add_agent", "add_after", "connect_to", "disconnect", "delete", "delete_heal", "cut", "copy", "paste",
     "paste_linked", "duplicate", "rename", "mute", "bypass", "breakpoint", "set_start", "layout", "frame", "find",
+    "save_agent",
 )  # fmt: skip
 """Every command."""
 LONGEST_PASTE = 4_000_000
@@ -47,6 +48,8 @@ class CanvasCommands(QObject):
     """The prompt of this agent is to be edited."""
     rename_wanted = Signal(str)
     """The name of this agent is to be edited."""
+    save_wanted = Signal(str)
+    """This agent is to be kept for other flows."""
     find_wanted = Signal()
     """The search field of the canvas is to open."""
     frame_text_wanted = Signal(int, str)
@@ -76,6 +79,7 @@ class CanvasCommands(QObject):
             "layout": self.lay_out,
             "frame": self.frame_selection,
             "find": self.find_wanted.emit,
+            "save_agent": lambda: self.save_wanted.emit(self._editor.selected()[0]),
         }
         view = editor.view
         view.command_wanted.connect(self.perform)
@@ -83,6 +87,7 @@ class CanvasCommands(QObject):
         view.link_drawn.connect(self.draw_link)
         view.open_wanted.connect(self.prompt_wanted)
         view.flow_dropped.connect(self.palettes.add_flow)
+        view.agent_dropped.connect(self.palettes.add_saved)
         view.frame_open_wanted.connect(lambda index: self.frame_text_wanted.emit(index, "title"))
 
     def perform(self, command: str) -> None:
@@ -106,7 +111,7 @@ class CanvasCommands(QObject):
             return ""
         if not names:
             return self.tr("Select an agent.")
-        if command in ("add_after", "connect_to", "disconnect", "rename", "set_start") and len(names) > 1:
+        if command in ("add_after", "connect_to", "disconnect", "rename", "set_start", "save_agent") and len(names) > 1:
             return self.tr("Select one agent only.")
         return ""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QCoreApplication, QObject, QPoint, QPointF
 
 from engine.flow.flow_spec import AgentSpec, FlowSpec
+from workbench.agent_library import SavedAgent
 from workbench.designer.agent_edits import paste_part, way_out
 from workbench.designer.agent_kinds import additions, subflow_part
 from workbench.designer.auto_layout import COLUMN_STEP
@@ -38,6 +39,8 @@ class Palettes(QObject):
         self._editor = editor
         self._palette: SearchPalette | None = None
         self.flows: FlowChoices = tuple
+        self.saved: Callable[[], Sequence[SavedAgent]] = tuple
+        """The agents that the person saved."""
 
     @property
     def open_palette(self) -> SearchPalette | None:
@@ -63,7 +66,7 @@ class Palettes(QObject):
         """Ask what to add at a place, on a link, or at the open end of one."""
         at = place if place is not None else self._editor.view.place_to_add()
         choices = []
-        for addition in additions():
+        for addition in additions(self.saved()):
             if addition.part is None:
                 then: Callable[[], object] = partial(self._choose_flow, at, on_link, link)
             else:
@@ -102,6 +105,12 @@ class Palettes(QObject):
         """Add a flow that was dragged here as a node."""
         title = next((title for title, one in self.flows() if one == source), source)
         self._insert(subflow_part(source, title), place, None, None)
+
+    def add_saved(self, path: str, place: QPointF | None = None) -> None:
+        """Add a saved agent, by its file, at a place or at the mouse; one that is gone or faulty is passed over."""
+        part = next((one.part for one in self.saved() if str(one.path) == path), None)
+        if part is not None:
+            self._insert(part, place if place is not None else self._editor.view.place_to_add(), None, None)
 
     def _insert(self, part: FlowSpec, at: QPointF, on_link: tuple[str, int] | None, link: OpenLink | None) -> None:
         """Add a part and join it to what is waiting for it: one step."""

@@ -22,7 +22,7 @@ from workbench.designer.link_gesture import DrawLink, OpenLink
 from workbench.designer.link_hits import frame_at, link_at, link_end_at, port_at
 from workbench.designer.scene import FlowScene, Mark
 from workbench.designer.zoom_view import ZoomView
-from workbench.widgets.dragged_flow import has_flow, source_of
+from workbench.widgets.dragged_flow import AGENT, FLOW, is_dragged, source_of
 
 _WHEEL_STEP = 1.15
 _DRAG_AFTER = 4
@@ -63,6 +63,8 @@ class FlowView(ZoomView):
     """The title of this frame is to be edited."""
     flow_dropped = Signal(str, QPointF)
     """A flow was dragged here, to run as one node at this place of the scene."""
+    agent_dropped = Signal(str, QPointF)
+    """The file of a saved agent was dragged here, to be added at this place of the scene."""
     hover_changed = Signal(str)
     """Name of the agent under the mouse, empty for none."""
     menu_wanted = Signal(str, QPoint)
@@ -260,22 +262,22 @@ class FlowView(ZoomView):
     # -- dragged here -------------------------------------------------------------------------------------------------
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take flows."""
-        if has_flow(event.mimeData()):
+        """Take flows and saved agents."""
+        if is_dragged(event.mimeData()):
             event.acceptProposedAction()
         else:
             event.ignore()
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
-        """Take flows anywhere."""
-        event.setAccepted(has_flow(event.mimeData()))
+        """Take them anywhere."""
+        event.setAccepted(is_dragged(event.mimeData()))
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Run the flow as a node, here."""
-        source = source_of(event.mimeData())
-        if source:
-            self.flow_dropped.emit(source, self.mapToScene(event.position().toPoint()))
-            event.acceptProposedAction()
+        """Add the flow as a node, or the agent, here."""
+        for kind, dropped in ((FLOW, self.flow_dropped), (AGENT, self.agent_dropped)):
+            if source := source_of(event.mimeData(), kind):
+                dropped.emit(source, self.mapToScene(event.position().toPoint()))
+                event.acceptProposedAction()
 
     # -- keyboard ---------------------------------------------------------------------------------------------------
 

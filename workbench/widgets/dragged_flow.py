@@ -1,22 +1,23 @@
-"""A flow on its way from one view to another: what is dragged is where it comes from."""
+"""Flows and saved agents on their way from one view to another: what is dragged is where it comes from."""
 
 from PySide6.QtCore import QMimeData
 
-_FORMAT = "application/x-workbench-flow"
+FLOW, AGENT = "application/x-workbench-flow", "application/x-workbench-agent"
+"""What can be dragged: a flow by its path or the name of a sample, a saved agent by its file."""
 
 
-def dragged_flow(source: str) -> QMimeData:
-    """What to drag for a flow: the path of its file, or the name of a sample."""
+def dragged(kind: str, source: str) -> QMimeData:
+    """What to drag for a flow or a saved agent."""
     data = QMimeData()
-    data.setData(_FORMAT, source.encode())
+    data.setData(kind, source.encode())
     return data
 
 
-def has_flow(data: QMimeData) -> bool:
-    """Whether a flow is dragged."""
-    return data.hasFormat(_FORMAT)
+def is_dragged(data: QMimeData) -> bool:
+    """Whether a flow or a saved agent is dragged."""
+    return data.hasFormat(FLOW) or data.hasFormat(AGENT)
 
 
-def source_of(data: QMimeData) -> str:
-    """Where a dragged flow comes from, empty when none is dragged."""
-    return bytes(data.data(_FORMAT).data()).decode("utf-8", "replace")
+def source_of(data: QMimeData, kind: str) -> str:
+    """Where what is dragged comes from, empty when it is nothing of this kind."""
+    return bytes(data.data(kind).data()).decode("utf-8", "replace")
