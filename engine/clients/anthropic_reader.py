@@ -10,6 +10,7 @@ import msgspec
 from engine.clients.base import WireRequest
 from engine.clients.chat_reader import MAX_DEPTH, ChatReader
 from engine.clients.failures import Place, object_error
+from engine.clients.json_parts import object_of, text_of
 from engine.clients.tool_calls import SLOT_SIZE, size
 from engine.completion import Chunk
 from engine.content import KeptPart, RedactedThinkingPart, ThinkingPart
@@ -56,9 +57,9 @@ class _Block:
     def part(self) -> KeptPart | None:
         """What must go back unchanged with the next request: thinking with a signature, or encrypted."""
         block = self.whole()
-        if self.kind == "thinking" and (signature := _string(block.get("signature"))):
-            return ThinkingPart(text=_string(block.get("thinking")), signature=signature)
-        if self.kind == "redacted_thinking" and (data := _string(block.get("data"))):
+        if self.kind == "thinking" and (signature := text_of(block.get("signature"))):
+            return ThinkingPart(text=text_of(block.get("thinking")), signature=signature)
+        if self.kind == "redacted_thinking" and (data := text_of(block.get("data"))):
             return RedactedThinkingPart(data=data)
         return None
 
@@ -125,13 +126,13 @@ class AnthropicReader(ChatReader):
     def _event(self, event: dict[str, object], chunks: list[Chunk], *, whole: bool = False) -> None:
         match "message" if whole else event.get("type"):
             case "content_block_delta":
-                self._delta(_index(event), _object(event.get("delta")), chunks)
+                self._delta(_index(event), object_of(event.get("delta")), chunks)
             case "content_block_start":
-                self._begin(_index(event), _object(event.get("content_block")), chunks)
+                self._begin(_index(event), object_of(event.get("content_block")), chunks)
             case "message_start":
-                self._message(_object(event.get("message")), chunks)
+                self._message(object_of(event.get("message")), chunks)
             case "message_delta":
-                self._ending(_object(event.get("delta")), event.get("usage"))
+                self._ending(object_of(event.get("delta")), event.get("usage"))
             case "message_stop":
                 self.ended = True
             case "message":
@@ -144,16 +145,16 @@ class AnthropicReader(ChatReader):
 
     def _message(self, message: Mapping[str, object], chunks: list[Chunk]) -> None:
         """The whole answer, or its beginning."""
-        self.answer.model = self.answer.model or _string(message.get("model"))
+        self.answer.model = self.answer.model or text_of(message.get("model"))
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
-            self._begin(index, _object(block), chunks)
+            self._begin(index, object_of(block), chunks)
         self._ending(message, message.get("usage"))
 
     def _ending(self, message: Mapping[str, object], usage: object) -> None:
         answer = self.answer
-        answer.finish = _string(message.get("stop_reason")) or answer.finish
-        answer.refusal = answer.refusal or _string(_object(message.get("stop_details")).get("explanation"))
+        answer.finish = text_of(message.get("stop_reason")) or answer.finish
+        answer.refusal = answer.refusal or text_of(object_of(message.get("stop_details")).get("explanation"))
         if isinstance(usage, dict):
             # The counts are totals: later ones take the place of earlier ones.
             self._used |= {name: count for name, count in usage.items() if type(count) is int and count >= 0}
@@ -163,9 +164,9 @@ class AnthropicReader(ChatReader):
         block = self._blocks[index] = _Block(start)
         self._length += SLOT_SIZE
         if block.kind == "text":
-            self._progress(chunks, content=_string(start.get("text")))
+            self._progress(chunks, content=text_of(start.get("text")))
         elif block.kind == "thinking":
-            self._progress(chunks, reasoning=_string(start.get("thinking")))
+            self._progress(chunks, reasoning=text_of(start.get("thinking")))
         elif block.kind == "tool_use":
             self._calls.add({"id": start.get("id"), "function": {"name": start.get("name")}}, index)
             self.answer.pieces += 1
@@ -176,19 +177,19 @@ class AnthropicReader(ChatReader):
         block = self._blocks.setdefault(index, _Block({}))
         match delta.get("type"):
             case "text_delta":
-                block.text.append(text := _string(delta.get("text")))
+                block.text.append(text := text_of(delta.get("text")))
                 self._progress(chunks, content=text)
             case "thinking_delta":
-                block.text.append(text := _string(delta.get("thinking")))
+                block.text.append(text := text_of(delta.get("thinking")))
                 self._progress(chunks, reasoning=text)
             case "input_json_delta":
-                block.input.append(text := _string(delta.get("partial_json")))
+                block.input.append(text := text_of(delta.get("partial_json")))
                 self._length += size(text)
                 if block.kind == "tool_use":
                     self._calls.add({"function": {"arguments": text}}, index)
                     self.answer.pieces += 1
             case "signature_delta":
-                block.signature.append(text := _string(delta.get("signature")))
+                block.signature.append(text := text_of(delta.get("signature")))
                 self._length += size(text)
             case "citations_delta":
                 block.citations.append(citation := delta.get("citation"))
@@ -208,7 +209,7 @@ class AnthropicReader(ChatReader):
 
 def _resumed(wire: WireRequest, *, blocks: Sequence[dict[str, object]]) -> WireRequest:
     """The request with the answer so far behind it; the service goes on from there."""
-    blocks = [block for block in blocks if block.get("type") != "text" or _string(block.get("text")).strip()]
+    blocks = [block for block in blocks if block.get("type") != "text" or text_of(block.get("text")).strip()]
     messages = wire.body.get("messages")
     turns = list(messages) if isinstance(messages, list) else []
     if turns and turns[-1].get("role") == "assistant":
@@ -229,11 +230,3 @@ def _usage(used: Mapping[str, int]) -> dict[str, object]:
 def _index(event: Mapping[str, object]) -> int:
     index = event.get("index")
     return index if isinstance(index, int) else 0
-
-
-def _object(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

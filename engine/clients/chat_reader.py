@@ -13,6 +13,7 @@ import msgspec
 
 from engine.clients.base import Answer
 from engine.clients.failures import Place, object_error, plain
+from engine.clients.json_parts import objects_of, text_of
 from engine.clients.sse import MAX_EVENT, EventTooLong, LineSplitter, SseSplitter
 from engine.clients.think_tags import TextSplitter, ThinkTags
 from engine.clients.tool_calls import ToolCallPieces, size
@@ -233,8 +234,7 @@ class ChatReader:
 
     def _event(self, event: dict[str, object], chunks: list[Chunk], *, whole: bool = False) -> None:
         answer = self.answer
-        if not answer.model and isinstance(model := event.get("model"), str):
-            answer.model = model
+        answer.model = answer.model or text_of(event.get("model"))
         if self._auto_tags:
             self._auto_tags = False
             if LOCAL_FINGERPRINT.fullmatch(str(event.get("system_fingerprint"))):
@@ -368,8 +368,7 @@ def _too_deep(data: bytes) -> bool:
 
 
 def _choices(event: Mapping[str, object]) -> list[dict[str, object]]:
-    choices = event.get("choices")
-    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    return objects_of(event.get("choices"))
 
 
 def _texts(content: object) -> tuple[str, str]:
@@ -377,11 +376,8 @@ def _texts(content: object) -> tuple[str, str]:
     if isinstance(content, str):
         return "", content
     thoughts, texts = [], []
-    for part in content if isinstance(content, list) else ():
-        if not isinstance(part, dict):
-            continue
-        if isinstance(text := part.get("text"), str):
-            texts.append(text)
+    for part in objects_of(content):
+        texts.append(text_of(part.get("text")))
         thinking = part.get("thinking")
         thoughts.append(thinking if isinstance(thinking, str) else _texts(thinking)[1])
     return "".join(thoughts), "".join(texts)
@@ -392,8 +388,7 @@ def _reasoning(delta: Mapping[str, object]) -> str:
     for name in ("reasoning_content", "reasoning"):
         if isinstance(text := delta.get(name), str) and text:
             return text
-    details = delta.get("reasoning_details")
-    parts = [part for part in details if isinstance(part, dict)] if isinstance(details, list) else []
+    parts = objects_of(delta.get("reasoning_details"))
     return "".join(text for part in parts if isinstance(text := part.get("text") or part.get("summary"), str))
 
 

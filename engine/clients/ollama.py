@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from engine.clients.base import ChatRequest, WireRequest
 from engine.clients.failures import Place
+from engine.clients.json_parts import object_of, objects_of
 from engine.clients.model_facts import LearnsOfModels, LoadsModels, ModelFacts, Question, no_tools
 from engine.clients.ollama_reader import OllamaReader
 from engine.clients.openai_chat import OpenAIChatClient, headers, think_tags, tool_members, with_ext_params
@@ -88,9 +89,8 @@ class OllamaClient(OpenAIChatClient, LearnsOfModels, LoadsModels):
         return model in names or f"{model}:latest" in names
 
 
-def _models(answer: object) -> list[Mapping[str, object]]:
-    entries = answer.get("models") if isinstance(answer, Mapping) else None
-    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+def _models(answer: object) -> list[dict[str, object]]:
+    return objects_of(object_of(answer).get("models"))
 
 
 def _address(profile: ModelProfile, name: str) -> str:

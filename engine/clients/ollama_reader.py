@@ -6,6 +6,7 @@ import msgspec
 
 from engine.clients.chat_reader import MAX_DEPTH, ChatReader
 from engine.clients.failures import Place, object_error
+from engine.clients.json_parts import objects_of, text_of
 from engine.clients.sse import LineSplitter
 from engine.completion import Chunk
 
@@ -75,22 +76,14 @@ class OllamaReader(ChatReader):
 
     def _event(self, event: dict[str, object], chunks: list[Chunk], *, whole: bool = False) -> None:
         answer = self.answer
-        if not answer.model and isinstance(model := event.get("model"), str):
-            answer.model = model
+        answer.model = answer.model or text_of(event.get("model"))
         if isinstance(message := event.get("message"), dict):
-            thinking, content = message.get("thinking"), message.get("content")
-            self._progress(
-                chunks,
-                reasoning=thinking if isinstance(thinking, str) else "",
-                content=content if isinstance(content, str) else "",
-            )
-            calls = message.get("tool_calls")
-            for call in calls if isinstance(calls, list) else ():
-                if isinstance(call, dict):
-                    # Calls come whole, each with a place of its own.
-                    self._calls.add({"id": call.get("id"), "function": call.get("function")}, self._count)
-                    self._count += 1
-                    answer.pieces += 1
+            self._progress(chunks, reasoning=text_of(message.get("thinking")), content=text_of(message.get("content")))
+            for call in objects_of(message.get("tool_calls")):
+                # Calls come whole, each with a place of its own.
+                self._calls.add({"id": call.get("id"), "function": call.get("function")}, self._count)
+                self._count += 1
+                answer.pieces += 1
         if event.get("done") is True:
             self._done(event)
         if error := event.get("error"):
@@ -101,8 +94,7 @@ class OllamaReader(ChatReader):
 
     def _done(self, event: Mapping[str, object]) -> None:
         answer = self.answer
-        reason = event.get("done_reason")
-        answer.finish = reason if isinstance(reason, str) and reason else "stop"
+        answer.finish = text_of(event.get("done_reason")) or "stop"
         counts = {"prompt_tokens": event.get("prompt_eval_count"), "completion_tokens": event.get("eval_count")}
         answer.usage = {name: count for name, count in counts.items() if count is not None} or None
         # In the words of llama.cpp; the only counts when the server had the whole prompt in its cache.

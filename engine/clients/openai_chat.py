@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from engine.clients.base import Capabilities, ChatRequest, WireRequest
 from engine.clients.chat_reader import ChatReader
 from engine.clients.failures import Place
+from engine.clients.json_parts import object_of, objects_of, text_of
 from engine.content import CallExtraPart
 from engine.conversation import ImagePart, Role, ToolChoice, ToolDefinition, Turn
 from engine.messages import repaired
@@ -62,9 +63,8 @@ class OpenAIChatClient:
 
     def model_ids(self, answer: object) -> list[str]:
         """The names in such a list."""
-        entries = answer.get("data") if isinstance(answer, Mapping) else None
-        ids = [entry.get("id") for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-        return [name for name in ids if isinstance(name, str) and name.strip()]
+        names = [text_of(entry.get("id")) for entry in objects_of(object_of(answer).get("data"))]
+        return [name for name in names if name.strip()]
 
     def capabilities(self, profile: ModelProfile) -> Capabilities:
         """What the profile says can be asked."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from engine.clients.base import ChatRequest, WireRequest
 from engine.clients.failures import Place
+from engine.clients.json_parts import objects_of, text_of
 from engine.clients.openai_chat import (
     PROTECTED,
     OpenAIChatClient,
@@ -150,9 +151,7 @@ def _as_it_came(turn: Turn, origin: str) -> list[dict[str, object]]:
 
 
 def _text(message: Mapping[str, object]) -> str:
-    content = message.get("content")
-    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    return "".join(text for part in parts if isinstance(text := part.get("text"), str))
+    return "".join(text_of(part.get("text")) for part in objects_of(message.get("content")))
 
 
 def _phase(turn: Turn) -> str:

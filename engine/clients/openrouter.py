@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from engine.clients.base import ChatRequest, WireRequest
 from engine.clients.chat_reader import ChatReader
 from engine.clients.failures import Place
+from engine.clients.json_parts import object_of, objects_of, text_of
 from engine.clients.model_facts import LearnsOfModels, ModelFacts, Question, no_tools
 from engine.clients.openai_chat import OpenAIChatClient
 from engine.completion import Chunk
@@ -102,11 +103,8 @@ class OpenRouterReader(ChatReader):
     def _choice(self, choice: dict[str, object], chunks: list[Chunk], *, whole: bool) -> None:
         super()._choice(choice, chunks, whole=whole)
         for member in ("delta", "message"):
-            delta = choice.get(member)
-            details = delta.get("reasoning_details") if isinstance(delta, dict) else None
-            for detail in details if isinstance(details, list) else ():
-                if isinstance(detail, dict):
-                    self._add(detail)
+            for detail in objects_of(object_of(choice.get(member)).get("reasoning_details")):
+                self._add(detail)
 
     def _add(self, detail: Mapping[str, object]) -> None:
         """Take a detail, or a piece of the one before."""
@@ -152,10 +150,8 @@ def _details_of(turn: Turn, origin: str) -> Details:
     return [part.item for part in turn.kept if isinstance(part, OutputItemPart)]
 
 
-def _entries(answer: object) -> list[Mapping[str, object]]:
-    entries = answer.get("data") if isinstance(answer, Mapping) else None
-    found = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
-    return [entry for entry in found if isinstance(name := entry.get("id"), str) and name.strip()]
+def _entries(answer: object) -> list[dict[str, object]]:
+    return [entry for entry in objects_of(object_of(answer).get("data")) if text_of(entry.get("id")).strip()]
 
 
 def _is_free(entry: Mapping[str, object]) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from engine.clients.chat_reader import MAX_DEPTH, ChatReader
 from engine.clients.failures import Place, object_error
+from engine.clients.json_parts import object_of, objects_of, text_of
 from engine.clients.tool_calls import size
 from engine.completion import Chunk
 from engine.content import OutputItemPart
@@ -82,18 +83,18 @@ class ResponsesReader(ChatReader):
         if whole:
             self._response(event, chunks)
             return
-        kind = _string(event.get("type")).removeprefix("response.")
+        kind = text_of(event.get("type")).removeprefix("response.")
         match kind:
             case "output_text.delta" | "refusal.delta" | "reasoning_text.delta" | "reasoning_summary_text.delta":
                 self._piece(kind, event, chunks)
             case "function_call_arguments.delta":
-                self._arguments(_key(event), _string(event.get("delta")))
+                self._arguments(_key(event), text_of(event.get("delta")))
             case "output_item.added":
-                self._begin(_object(event.get("item")), _key(event))
+                self._begin(object_of(event.get("item")), _key(event))
             case "output_item.done":
-                self._done(_object(event.get("item")), _key(event), chunks)
+                self._done(object_of(event.get("item")), _key(event), chunks)
             case "created" | "completed" | "incomplete" | "failed":
-                self._response(_object(event.get("response")), chunks)
+                self._response(object_of(event.get("response")), chunks)
             case _ if kind == "error" or event.get("error") is not None:
                 self.error = object_error(event.get("error") or event, self._place)
 
@@ -101,7 +102,7 @@ class ResponsesReader(ChatReader):
         return isinstance(event.get("output"), list)
 
     def _piece(self, kind: str, event: Mapping[str, object], chunks: list[Chunk]) -> None:
-        key, text = _key(event), _string(event.get("delta"))
+        key, text = _key(event), text_of(event.get("delta"))
         if kind == "output_text.delta":
             self._told.add(("text", key))
             self._progress(chunks, content=text)
@@ -151,21 +152,21 @@ class ResponsesReader(ChatReader):
             case "function_call":
                 self._begin(item, key)
                 if ("arguments", key) not in self._told:
-                    self._arguments(key, _string(item.get("arguments")))
+                    self._arguments(key, text_of(item.get("arguments")))
 
     def _message(self, item: Mapping[str, object], key: Key, chunks: list[Chunk]) -> None:
         content = item.get("content")
         if ("text", key) not in self._told:
             self._progress(chunks, content="".join(_texts(content)))
         if ("refusal", key) not in self._told:
-            self.answer.refusal += "".join(_string(part.get("refusal")) for part in _objects(content))
+            self.answer.refusal += "".join(text_of(part.get("refusal")) for part in objects_of(content))
 
     def _response(self, response: Mapping[str, object], chunks: list[Chunk]) -> None:
         """The answer as a whole: at the end of a stream, or instead of one."""
-        self.answer.model = self.answer.model or _string(response.get("model"))
+        self.answer.model = self.answer.model or text_of(response.get("model"))
         if isinstance(usage := response.get("usage"), dict):
             self.answer.usage = usage
-        for place, item in enumerate(_objects(response.get("output"))):
+        for place, item in enumerate(objects_of(response.get("output"))):
             self._done(item, self._key_of(item, place), chunks)
         if (error := response.get("error")) is not None:
             self.error = object_error(error, self._place)
@@ -174,14 +175,14 @@ class ResponsesReader(ChatReader):
 
     def _key_of(self, item: Mapping[str, object], place: int) -> Key:
         """The name under which an item of the whole answer has been told piece by piece."""
-        name = _string(item.get("id"))
+        name = text_of(item.get("id"))
         known = (*self._told, *(("", key) for key in (*self._items, *self._places)))
         return name if any(key == name for _, key in known) else place
 
     def _ending(self, response: Mapping[str, object]) -> None:
         answer, status = self.answer, response.get("status")
         self.ended = True
-        reason = _string(_object(response.get("incomplete_details")).get("reason"))
+        reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if status in ("completed", None) or (status == "incomplete" and not reason):
             answer.finish = "tool_calls" if self._calls else "stop"
         elif reason in TOO_MANY_TOKENS:
@@ -208,21 +209,9 @@ def _key(event: Mapping[str, object]) -> Key:
     place = event.get("output_index")
     if isinstance(place, int):
         return place
-    return _string(event.get("item_id")) or _string(_object(event.get("item")).get("id"))
+    return text_of(event.get("item_id")) or text_of(object_of(event.get("item")).get("id"))
 
 
 def _texts(parts: object) -> Iterator[str]:
     """The texts of content or of a summary."""
-    return (text for part in _objects(parts) if isinstance(text := part.get("text"), str))
-
-
-def _objects(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _object(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return (text for part in objects_of(parts) if isinstance(text := part.get("text"), str))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from engine.clients.json_parts import text_of
 from engine.content import CallExtraPart
 from engine.conversation import ToolCall
 
@@ -48,7 +49,7 @@ class ToolCallPieces:
             index = given
         function = piece.get("function")
         function = function if isinstance(function, Mapping) else {}
-        call_id, name = _text(piece.get("id")), _text(function.get("name"))
+        call_id, name = text_of(piece.get("id")), text_of(function.get("name"))
         slot = self._slot(index, call_id, name)
         if call_id and not slot.id:
             slot.id = call_id
@@ -126,7 +127,3 @@ def new_call_id() -> str:
 def _arguments(slot: _Slot) -> str:
     text = "".join(slot.arguments)
     return text if text.strip() else "{}"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

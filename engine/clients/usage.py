@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from engine.clients.json_parts import object_of
 from engine.statistics import CompletionStatistics, CostProvenance, Prices
 
 MOST = 10**9
@@ -112,7 +113,7 @@ def _reported_cost(usage: Mapping[str, object] | None) -> Decimal | None:
     if not usage:
         return None
     details = usage.get("cost_details")
-    parts = details if isinstance(details, Mapping) else {}
+    parts = object_of(details)
     upstream = _number(parts.get("upstream_inference_cost"))
     if upstream is None:
         names = ("prompt", "completions", "input", "output")
