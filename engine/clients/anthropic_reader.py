@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from engine.clients.base import WireRequest
-from engine.clients.chat_reader import MAX_DEPTH, ChatReader
+from engine.clients.chat_reader import ChatReader
 from engine.clients.failures import Place, object_error
 from engine.clients.json_parts import object_of, text_of
 from engine.clients.tool_calls import SLOT_SIZE, size
@@ -93,16 +93,7 @@ class AnthropicReader(ChatReader):
     def _events(self, events: Sequence[bytes], chunks: list[Chunk]) -> None:
         answer = self.answer
         content, reasoning, blocks = answer.content, answer.reasoning, self._blocks
-        for event in events:
-            if len(event) > 2 * MAX_DEPTH and self._excessive(event):
-                return
-            try:
-                plain = _decode_plain(event)
-            except (msgspec.MsgspecError, RecursionError):
-                self._lenient(event, chunks)
-                if self.ended or self.error:
-                    return
-                continue
+        for plain in self._usual(events, _decode_plain, chunks):
             delta = plain.delta
             block = blocks.get(plain.index)
             if isinstance(delta, _Text):
@@ -121,7 +112,6 @@ class AnthropicReader(ChatReader):
                     self._progress(chunks, reasoning=text)
             if block is not None:
                 block.text.append(text)
-        self._measure()
 
     def _event(self, event: dict[str, object], chunks: list[Chunk], *, whole: bool = False) -> None:
         match "message" if whole else event.get("type"):

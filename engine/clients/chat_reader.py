@@ -6,8 +6,8 @@ Source: OpenAI API reference, Chat Completions, streaming; and what llama.cpp, v
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -66,6 +66,8 @@ class _PlainEvent(msgspec.Struct, gc=False):
     x_groq: None = None
 
 
+Decoded = TypeVar("Decoded")
+
 _decode_plain = msgspec.json.Decoder(_PlainEvent).decode
 
 
@@ -117,16 +119,8 @@ class ChatReader:
                 return
             events = events[1:]
         content, reasoning = answer.content, answer.reasoning
-        for event in events:
-            if len(event) > 2 * MAX_DEPTH and self._excessive(event):
-                return
-            try:
-                delta = _decode_plain(event).choices[0].delta
-            except (msgspec.MsgspecError, RecursionError):
-                self._lenient(event, chunks)
-                if self.ended or self.error:
-                    return
-                continue
+        for plain_event in self._usual(events, _decode_plain, chunks):
+            delta = plain_event.choices[0].delta
             if thought := delta.reasoning_content or delta.reasoning:
                 if self._direct is reasoning:
                     reasoning.append(thought)
@@ -139,6 +133,22 @@ class ChatReader:
                     chunks.append(Chunk(text))
                 else:
                     self._progress(chunks, content=text)
+
+    def _usual(
+        self, events: Sequence[bytes], decode: Callable[[bytes], Decoded], chunks: list[Chunk]
+    ) -> Iterator[Decoded]:
+        """The events that are pieces of text; all others are read leniently on the way, until the answer is over."""
+        for event in events:
+            if len(event) > 2 * MAX_DEPTH and self._excessive(event):
+                return
+            try:
+                usual = decode(event)
+            except (msgspec.MsgspecError, RecursionError):
+                self._lenient(event, chunks)
+                if self.ended or self.error:
+                    return
+                continue
+            yield usual
         self._measure()
 
     def whole(self, body: bytes) -> list[Chunk]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from engine.clients.chat_reader import MAX_DEPTH, ChatReader
+from engine.clients.chat_reader import ChatReader
 from engine.clients.failures import Place, object_error
 from engine.clients.json_parts import objects_of, text_of
 from engine.clients.sse import LineSplitter
@@ -40,18 +40,7 @@ class OllamaReader(ChatReader):
     def _events(self, events: Sequence[bytes], chunks: list[Chunk]) -> None:
         answer = self.answer
         content, reasoning = answer.content, answer.reasoning
-        for event in events:
-            if len(event) > 2 * MAX_DEPTH and self._excessive(event):
-                return
-            try:
-                line = _decode_plain(event)
-            except (msgspec.MsgspecError, RecursionError):
-                line = None
-            if line is None or line.done:
-                self._lenient(event, chunks)
-                if self.ended or self.error:
-                    return
-                continue
+        for line in self._usual(events, _piece, chunks):
             if not answer.model:
                 answer.model = line.model
             if thought := line.message.thinking:
@@ -66,7 +55,6 @@ class OllamaReader(ChatReader):
                     chunks.append(Chunk(text))
                 else:
                     self._progress(chunks, content=text)
-        self._measure()
 
     def whole(self, body: bytes) -> list[Chunk]:
         """Read an answer that is one JSON document, or lines that are called one."""
@@ -108,6 +96,13 @@ class OllamaReader(ChatReader):
         if (total := _milliseconds(event.get("total_duration"))) > 0:
             answer.seconds = total / 1000
         self.ended = True
+
+
+def _piece(event: bytes) -> _PlainLine:
+    line = _decode_plain(event)
+    if line.done:
+        raise msgspec.ValidationError("the last line")
+    return line
 
 
 def _lines(body: bytes) -> list[bytes]:

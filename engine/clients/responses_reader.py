@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from engine.clients.chat_reader import MAX_DEPTH, ChatReader
+from engine.clients.chat_reader import ChatReader
 from engine.clients.failures import Place, object_error
 from engine.clients.json_parts import object_of, objects_of, text_of
 from engine.clients.tool_calls import size
@@ -56,16 +56,7 @@ class ResponsesReader(ChatReader):
 
     def _events(self, events: Sequence[bytes], chunks: list[Chunk]) -> None:
         content = self.answer.content
-        for event in events:
-            if len(event) > 2 * MAX_DEPTH and self._excessive(event):
-                return
-            try:
-                plain = _decode_plain(event)
-            except (msgspec.MsgspecError, RecursionError):
-                self._lenient(event, chunks)
-                if self.ended or self.error:
-                    return
-                continue
+        for plain in self._usual(events, _decode_plain, chunks):
             key = plain.item_id if plain.output_index is None else plain.output_index
             if key != self._writing:
                 self._writing = key
@@ -75,7 +66,6 @@ class ResponsesReader(ChatReader):
                 chunks.append(Chunk(plain.delta))
             else:
                 self._progress(chunks, content=plain.delta)
-        self._measure()
 
     def _event(self, event: dict[str, object], chunks: list[Chunk], *, whole: bool = False) -> None:
         if isinstance(timings := event.get("timings"), dict):

@@ -12,7 +12,7 @@ from engine.clients.base import ChatRequest
 from engine.clients.recovery import CompletionStream, Requests
 from engine.clients.transport import Transport
 from engine.completion import Chunk, Completion, Phase, RetryNotice
-from engine.conversation import Conversation
+from engine.conversation import Conversation, ToolChoice
 from engine.errors import RequestError
 from engine.profile import ModelProfile, Overrides, ProfileOptions, Provider
 
@@ -124,6 +124,19 @@ async def ask(profile: ModelProfile, *, offline: bool = False, overrides: Overri
             outcome.error = error
         outcome.so_far = stream.so_far
         outcome.warnings = stream.warnings
+    return outcome
+
+
+async def converse(
+    asked: ModelProfile, conversation: Conversation, tools: ToolChoice | None = None, **overrides: Any
+) -> Outcome:
+    """Ask a conversation, to the end; raises what the request raises."""
+    outcome = Outcome()
+    async with requests() as sender:
+        request = ChatRequest.create(asked, conversation, overrides, tools)
+        async with sender.stream(client_for(asked), request, count=words) as stream:
+            outcome.chunks = [chunk async for chunk in stream]
+            outcome.completion, outcome.warnings = stream.completion, stream.warnings
     return outcome
 
 

@@ -239,7 +239,11 @@ def chat(*texts: str, finish: str = "stop", usage: tuple[int, int] | None = (7, 
     return Answer(pieces=[*pieces, DONE], framing="chunked")
 
 
+def json_answer(body: object, status: int = 200, **headers: str) -> Answer:
+    """An answer that is one JSON document."""
+    return Answer(status=status, headers=JSON | headers, pieces=[json.dumps(body).encode()], framing="length")
+
+
 def failure(status: int, message: str = "no", *, headers: Mapping[str, str] | None = None, **members: object) -> Answer:
     """An answer with an error object."""
-    body = json.dumps({"error": {"message": message, **members}}).encode()
-    return Answer(status=status, headers={**JSON, **(headers or {})}, pieces=[body], framing="length")
+    return json_answer({"error": {"message": message, **members}}, status, **(headers or {}))

@@ -8,16 +8,14 @@ import msgspec
 import pytest
 
 from engine import Agent, AgentType, Context, Engine, Flow, MemoryCache, Tool
-from engine.clients import client_for
-from engine.clients.base import ChatRequest
 from engine.completion import Completion, FinishReason, Phase
 from engine.content import ThinkingPart
 from engine.conversation import Conversation, ImagePart, Role, ToolChoice, ToolDefinition, ToolResult, Turn
 from engine.errors import AuthenticationFailed, ContextTooLong, RateLimited, RequestRejected, ServerError
 from engine.events import CompletionFinished
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import Outcome, ask, profile_for, requests, words
-from tests.helpers.fake_server import JSON, Answer, FakeServer, event, failure
+from tests.helpers.asking import ask, converse, profile_for
+from tests.helpers.fake_server import JSON, Answer, FakeServer, event, failure, json_answer
 
 TOOL = ToolDefinition(
     name="weather", description="Tells it.", parameters={"type": "object", "properties": {"city": {"type": "string"}}}
@@ -27,18 +25,6 @@ TOOL = ToolDefinition(
 def profile(url: str, **options: Any) -> ModelProfile:
     model = options.pop("model", "claude-sonnet-4-5")
     return replace(profile_for(url, **options), provider=Provider.ANTHROPIC, model=model, max_tokens=64)
-
-
-async def converse(
-    asked: ModelProfile, conversation: Conversation, tools: ToolChoice | None = None, **overrides: Any
-) -> Outcome:
-    outcome = Outcome()
-    async with requests() as sender:
-        request = ChatRequest.create(asked, conversation, overrides, tools)
-        async with sender.stream(client_for(asked), request, count=words) as stream:
-            outcome.chunks = [chunk async for chunk in stream]
-            outcome.completion, outcome.warnings = stream.completion, stream.warnings
-    return outcome
 
 
 def named(kind: str, **members: object) -> bytes:
@@ -88,7 +74,7 @@ def document(blocks: list[dict[str, Any]], stop: str = "end_turn") -> Answer:
         "output_tokens": 7,
     }
     body = {"type": "message", "model": "claude-sonnet-4-5-20250929", "content": blocks, "stop_reason": stop}
-    return Answer(headers=JSON, pieces=[json.dumps({**body, "usage": usage}).encode()], framing="length")
+    return json_answer({**body, "usage": usage})
 
 
 THOUGHT = {"type": "thinking", "thinking": "Need tools ✓", "signature": "EqQB"}

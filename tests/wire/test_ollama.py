@@ -16,8 +16,8 @@ from engine.completion import FinishReason, Phase
 from engine.conversation import Conversation, ImagePart, Role, ToolCall, ToolChoice, ToolDefinition, Turn
 from engine.errors import AnswerIncomplete, ProfileError, RequestRejected, ServerError
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import Outcome, ask, profile_for, requests, words
-from tests.helpers.fake_server import JSON, Answer, FakeServer, Received
+from tests.helpers.asking import ask, converse, profile_for, requests, words
+from tests.helpers.fake_server import JSON, Answer, FakeServer, Received, json_answer
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 TOOL = ToolDefinition(name="weather", parameters={"type": "object", "properties": {"city": {"type": "string"}}})
@@ -50,21 +50,9 @@ def told(
         body: dict[str, object] = {"models": [{"name": name, "model": name} for name in loaded]}
         if request.path == "/api/show":
             body = {"capabilities": list(capabilities), "details": {"family": family}}
-        return Answer(headers=JSON, pieces=[json.dumps(body).encode()], framing="length")
+        return json_answer(body)
 
     return answer
-
-
-async def converse(
-    asked: ModelProfile, conversation: Conversation, tools: ToolChoice | None = None, **overrides: Any
-) -> Outcome:
-    outcome = Outcome()
-    async with requests() as sender:
-        request = ChatRequest.create(asked, conversation, overrides, tools)
-        async with sender.stream(client_for(asked), request, count=words) as stream:
-            outcome.chunks = [chunk async for chunk in stream]
-            outcome.completion, outcome.warnings = stream.completion, stream.warnings
-    return outcome
 
 
 async def test_the_exact_request() -> None:

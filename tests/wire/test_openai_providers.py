@@ -23,7 +23,7 @@ from engine.errors import (
 from engine.profile import ModelProfile
 from engine.profile_store import ProfileStore
 from tests.helpers.asking import Outcome, ask, requests, words
-from tests.helpers.fake_server import JSON, Answer, FakeServer
+from tests.helpers.fake_server import Answer, FakeServer, json_answer
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "wire"
 ENVIRON = {
@@ -181,7 +181,7 @@ def document(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", SERVICES)
 async def test_answer_in_one_piece(name: str) -> None:
-    answer = Answer(headers=JSON, pieces=[json.dumps(document(name)).encode()], framing="length")
+    answer = json_answer(document(name))
     with FakeServer(answer) as server:
         asked = profile(name, server)
         done = (await ask(replace(asked, options=replace(asked.options, supports_streaming=False)))).done
@@ -191,10 +191,6 @@ async def test_answer_in_one_piece(name: str) -> None:
     assert (done.content, done.finish_reason) == ("Hello.", FinishReason.DONE)
     assert done.reasoning == ("Hm." if name == "mistral" else "")
     assert (done.statistics.in_tokens, done.statistics.estimated) == (3, name == "mistral")
-
-
-def refused(status: int, body: object, **headers: str) -> Answer:
-    return Answer(status=status, headers=JSON | headers, pieces=[json.dumps(body).encode()], framing="length")
 
 
 async def failed(name: str, answer: Answer) -> tuple[Outcome, FakeServer]:
@@ -223,7 +219,7 @@ ERRORS: dict[str, tuple[int, object, type[Exception]]] = {
 @pytest.mark.parametrize("name", SERVICES)
 async def test_error(name: str) -> None:
     status, body, kind = ERRORS[name]
-    outcome, server = await failed(name, refused(status, body))
+    outcome, server = await failed(name, json_answer(body, status))
     failure = outcome.failure
     assert type(failure) is kind
     assert failure.facts["status"] == str(status)
@@ -234,7 +230,7 @@ async def test_error(name: str) -> None:
 async def test_azure_refuses_a_prompt() -> None:
     inner = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}}
     error = {"message": "The response was filtered.", "param": "prompt", "code": "content_filter", "innererror": inner}
-    outcome, _ = await failed("azure", refused(400, {"error": error}))
+    outcome, _ = await failed("azure", json_answer({"error": error}, 400))
     assert isinstance(outcome.failure, ContentFiltered)
     assert not outcome.failure.retryable
 
@@ -264,9 +260,9 @@ async def test_vllm_of_an_earlier_version() -> None:
     ],
 )
 async def test_what_is_refused_is_left_out_once(message: str, param: str, without: list[str], key: str) -> None:
-    whole = Answer(headers=JSON, pieces=[json.dumps(document("openai")).encode()], framing="length")
+    whole = json_answer(document("openai"))
     error = {"message": message, "param": param or None}
-    with FakeServer(refused(400, {"error": error}), whole) as server:
+    with FakeServer(json_answer({"error": error}, 400), whole) as server:
         asked = profile("openai", server)
         options = replace(asked.options, ext_params={"parallel_tool_calls": True})
         outcome = await ask(replace(asked, options=options))

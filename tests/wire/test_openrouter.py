@@ -1,13 +1,11 @@
 """OpenRouter over a real socket: reasoning that goes back, the cost as reported, limits and prices from its list."""
 
-import json
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from engine.clients import client_for
 from engine.clients.base import ChatRequest
 from engine.clients.openrouter import OpenRouterClient
 from engine.completion import FinishReason
@@ -16,8 +14,8 @@ from engine.conversation import Conversation, Role, ToolChoice, ToolDefinition, 
 from engine.errors import ContextTooLong, RequestRejected, ServerError
 from engine.profile import ModelProfile, Provider
 from engine.statistics import CostProvenance
-from tests.helpers.asking import Outcome, ask, profile_for, requests, words
-from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event
+from tests.helpers.asking import ask, converse, profile_for
+from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event, json_answer
 
 TOOL = ToolDefinition(name="weather")
 MODEL: dict[str, Any] = {
@@ -36,19 +34,7 @@ def profile(url: str, **options: Any) -> ModelProfile:
 
 
 def listing(*models: dict[str, Any]) -> Answer:
-    return Answer(headers=JSON, pieces=[json.dumps({"data": models}).encode()], framing="length")
-
-
-async def converse(
-    asked: ModelProfile, conversation: Conversation, tools: ToolChoice | None = None, **overrides: Any
-) -> Outcome:
-    outcome = Outcome()
-    async with requests() as sender:
-        request = ChatRequest.create(asked, conversation, overrides, tools)
-        async with sender.stream(client_for(asked), request, count=words) as stream:
-            outcome.chunks = [chunk async for chunk in stream]
-            outcome.completion, outcome.warnings = stream.completion, stream.warnings
-    return outcome
+    return json_answer({"data": models})
 
 
 async def test_the_exact_request_within_the_limits_of_the_model() -> None:
@@ -166,7 +152,7 @@ async def test_reasoning_goes_back_unchanged(streamed: bool) -> None:
             "choices": [{"message": message, "finish_reason": "tool_calls"}],
             "usage": {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.5},
         }
-        first = Answer(headers=JSON, pieces=[json.dumps(body).encode()], framing="length")
+        first = json_answer(body)
     question = Conversation.create("Be brief.", "Weather?").add_assistant("Where?").add_user("Oslo")
     with FakeServer(first, chat("Cold.")) as server:
         asked = profile(server.url)

@@ -1,20 +1,17 @@
 """The Responses interface over a real socket: requests of every kind, items that go back unchanged, ends and errors."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from engine.clients import client_for
-from engine.clients.base import ChatRequest
-from engine.completion import Completion, FinishReason, Phase
+from engine.completion import FinishReason, Phase
 from engine.content import OutputItemPart
 from engine.conversation import Conversation, ImagePart, Role, ToolCall, ToolChoice, ToolDefinition, ToolResult, Turn
 from engine.errors import AnswerIncomplete, ContextTooLong, RateLimited, ServerError
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import Outcome, ask, profile_for, requests, words
-from tests.helpers.fake_server import JSON, Answer, FakeServer, event
+from tests.helpers.asking import Outcome, ask, converse, profile_for
+from tests.helpers.fake_server import Answer, FakeServer, event, json_answer
 
 TOOL = ToolDefinition(
     name="weather", description="Tells it.", parameters={"type": "object", "properties": {"city": {"type": "string"}}}
@@ -66,18 +63,7 @@ def told(kind: str, **members: object) -> bytes:
 
 def document(*items: dict[str, object], **more: object) -> Answer:
     body = {"object": "response", "status": "completed", "model": "gpt-5-mini-2025", "output": items, "usage": USAGE}
-    return Answer(headers=JSON, pieces=[json.dumps(body | more).encode()], framing="length")
-
-
-async def converse(
-    asked: ModelProfile, conversation: Conversation, tools: ToolChoice | None = None, **overrides: Any
-) -> Completion:
-    async with requests() as sender:
-        request = ChatRequest.create(asked, conversation, overrides, tools)
-        async with sender.stream(client_for(asked), request, count=words) as stream:
-            async for _ in stream:
-                pass
-            return stream.completion
+    return json_answer(body | more)
 
 
 async def failed(*pieces: bytes) -> Outcome:
@@ -160,12 +146,12 @@ async def test_items_go_back_as_they_came(whole: bool) -> None:
     with FakeServer(document(*items) if whole else stream, document(message("Rain."))) as server:
         asked = profile(server.url)
         conversation = Conversation.create("", "Weather in Lima?")
-        done = await converse(asked, conversation, ToolChoice.auto([TOOL]))
+        done = (await converse(asked, conversation, ToolChoice.auto([TOOL]))).done
         result = ToolResult(call_id="call_1", output="rain")
         conversation = conversation.add_tool_round(
             done.content, done.tool_calls, [result], kept=done.kept, origin=done.origin
         )
-        last = await converse(asked, conversation, ToolChoice.auto([TOOL]))
+        last = (await converse(asked, conversation, ToolChoice.auto([TOOL]))).done
         await converse(replace(asked, model="other"), conversation)
         changed = tuple(
             replace(turn, text="masked") if turn.text == "Let me see." else turn for turn in conversation.turns
@@ -309,7 +295,7 @@ async def test_a_failed_answer_in_one_piece_and_one_that_breaks_off() -> None:
 
 async def test_models_that_do_not_reason_have_nothing_to_encrypt() -> None:
     error = {"message": "Encrypted content is not supported with this model.", "param": "include"}
-    refusal = Answer(status=400, headers=JSON, pieces=[json.dumps({"error": error}).encode()], framing="length")
+    refusal = json_answer({"error": error}, 400)
     with FakeServer(refusal, document(message("Hi"))) as server:
         outcome = await ask(profile(server.url))
     assert outcome.done.content == "Hi"

@@ -19,7 +19,7 @@ from engine.errors import ContextTooLong, ProfileError, ProtocolError, ServerErr
 from engine.profile import ModelProfile
 from engine.statistics import CostProvenance, Prices
 from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of, words
-from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event, failure
+from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event, failure, json_answer
 
 STALLED = Answer(pieces=[delta("first")], framing="chunked", end="stall")
 
@@ -255,7 +255,7 @@ async def test_models_are_listed_anew_when_asked_for() -> None:
 
 
 def listing(*names: str) -> Answer:
-    return Answer(headers=JSON, pieces=[json.dumps({"data": [{"id": name} for name in names]}).encode()])
+    return json_answer({"data": [{"id": name} for name in names]})
 
 
 EMPTY = Answer(

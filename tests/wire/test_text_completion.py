@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine.clients import client_for
-from engine.clients.base import ChatRequest
 from engine.completion import FinishReason, Phase
 from engine.conversation import Conversation, Role, Turn
 from engine.errors import AnswerIncomplete, ContextTooLong, ProfileError, ProtocolError, ServerError
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import Outcome, ask, profile_for, requests, words
-from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, event
+from tests.helpers.asking import ask, converse, profile_for
+from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, event, json_answer
 
 
 def text_profile(url: str, strategy: str = "chatml", **options: Any) -> ModelProfile:
@@ -26,16 +24,6 @@ def piece(text: str, finish: str | None = None) -> bytes:
 
 def texts(*pieces: str, finish: str = "stop") -> Answer:
     return Answer(pieces=[*(piece(text) for text in pieces), piece("", finish), DONE])
-
-
-async def converse(profile: ModelProfile, conversation: Conversation, **overrides: Any) -> Outcome:
-    outcome = Outcome()
-    async with requests() as sender:
-        request = ChatRequest.create(profile, conversation, overrides)
-        async with sender.stream(client_for(profile), request, count=words) as stream:
-            outcome.chunks = [chunk async for chunk in stream]
-            outcome.completion, outcome.warnings = stream.completion, stream.warnings
-    return outcome
 
 
 async def test_the_request() -> None:
@@ -122,7 +110,7 @@ async def test_the_shape_of_llama_cpp(ending: dict[str, object], reason: FinishR
 
 async def test_without_streaming() -> None:
     body = {"choices": [{"text": " Yes<|im_end|>", "index": 0, "finish_reason": "stop"}]}
-    with FakeServer(Answer(headers=JSON, pieces=[json.dumps(body).encode()])) as server:
+    with FakeServer(json_answer(body)) as server:
         done = (await ask(text_profile(server.url, supports_streaming=False))).done
     sent = server.requests[0].json()
     assert (sent["stream"], "stream_options" in sent) == (False, False)
