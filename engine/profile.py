@@ -157,6 +157,11 @@ class ModelProfile:
         return f"{self.provider} {self.model}"
 
     @property
+    def sends_reasoning(self) -> bool:
+        """Whether the thinking of earlier answers goes along as text, since the template of the model takes it."""
+        return self.tokenizer == "llamaServer"
+
+    @property
     def embedded(self) -> bool:
         """Whether the embedded server answers for this profile."""
         return self.url == EMBEDDED_URL

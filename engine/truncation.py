@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.content import ThinkingPart
+from engine.content import CallExtraPart, KeptPart, OutputItemPart, RedactedThinkingPart, ThinkingPart
 from engine.conversation import ImagePart, Role, ToolChoice, Turn
 from engine.errors import ContextTooLong
 from engine.image_tokens import image_tokens
@@ -14,6 +14,9 @@ FORMAT_TOKENS, TURN_TOKENS = 2, 4
 """What a list and each of its turns cost beside their texts."""
 SPARE_TOKENS = 15
 """Tokens of the context that neither the prompt nor the answer may have."""
+
+ENCRYPTED = ("encrypted_content", "data", "signature")
+"""Members of kept items that only their provider reads."""
 
 TextCounter = Callable[[str], int]
 
@@ -33,8 +36,26 @@ class TurnCounter:
         """Tokens of one turn."""
         texts = [turn.role.value, turn.text, turn.tool_call_id]
         texts += [text for call in turn.tool_calls for text in (call.name, call.arguments)]
-        texts += [part.text for part in turn.kept if isinstance(part, ThinkingPart)]
-        return TURN_TOKENS + sum(self.text(text) for text in texts if text) + sum(map(self.image, turn.images))
+        if self.profile.sends_reasoning:
+            texts.append(turn.reasoning)
+        said = sum(self.text(text) for text in texts if text)
+        # What another model signed or encrypted stays behind.
+        kept = turn.kept if turn.origin in ("", self.profile.origin) else ()
+        return TURN_TOKENS + said + sum(map(self._kept, kept)) + sum(map(self.image, turn.images))
+
+    def _kept(self, part: KeptPart) -> int:
+        """Tokens of what goes back as it came, beside the text and the calls of its turn."""
+        match part:
+            case ThinkingPart(text=text):
+                return self.text(text) if text else 0
+            case RedactedThinkingPart(data=data):
+                return _unreadable(data)
+            case CallExtraPart(extra=extra):
+                return _unreadable(_compact(extra))
+            case OutputItemPart(item=item) if item.get("type") not in ("message", "function_call"):
+                shown = {name: value for name, value in item.items() if name not in ENCRYPTED}
+                return self.text(_compact(shown)) + sum(_unreadable(str(item.get(name) or "")) for name in ENCRYPTED)
+        return 0
 
     def image(self, image: ImagePart) -> int:
         """Tokens of a picture."""
@@ -45,7 +66,16 @@ class TurnCounter:
         definitions = [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in choice.tools
         ]
-        return self.text(json.dumps(definitions, ensure_ascii=False, separators=(",", ":"), default=dict))
+        return self.text(_compact(definitions))
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict)
+
+
+def _unreadable(data: str) -> int:
+    """Tokens behind what only the provider reads: its letters are no words, and four of them hardly hide one token."""
+    return -(-len(data) // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -188,7 +188,7 @@ def _body(request: ChatRequest, model: str) -> dict[str, object]:
         "messages": chat_messages(
             request.conversation.turns,
             options.system_role,
-            reasoning=profile.tokenizer == "llamaServer",
+            reasoning=profile.sends_reasoning,
             origin=profile.origin,
         ),
     }

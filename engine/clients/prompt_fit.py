@@ -8,6 +8,7 @@ from dataclasses import replace
 from engine.clients.base import ChatRequest
 from engine.clients.failures import Place
 from engine.completion import Chunk, ShortenedNotice
+from engine.content import ThinkingPart
 from engine.conversation import Conversation, Turn
 from engine.errors import ContextTooLong
 from engine.truncation import TextCounter, TurnCounter, input_budget, truncate
@@ -35,7 +36,7 @@ class PromptFit:
         budget = self._budget(request)
         if not budget or _surely_fits(request.conversation.turns, budget):
             return request
-        if sum(len(turn.text) for turn in request.conversation.turns) > COUNTED_AT_ONCE:
+        if sum(map(_length, request.conversation.turns)) > COUNTED_AT_ONCE:
             # Counting takes a second for some million characters.
             return await asyncio.to_thread(self._fit, request, budget)
         return self._fit(request, budget)
@@ -89,9 +90,15 @@ class PromptFit:
         return replace(request, conversation=Conversation(fit.turns))
 
 
+def _length(turn: Turn) -> int:
+    """Characters of a turn that are counted, about."""
+    kept = sum(len(part.text) for part in turn.kept if isinstance(part, ThinkingPart))
+    return len(turn.text) + len(turn.reasoning) + kept + sum(len(call.arguments) for call in turn.tool_calls)
+
+
 def _surely_fits(turns: Sequence[Turn], budget: int) -> bool:
     """Whether counting is not needed: no token is shorter than a byte."""
-    if any(turn.images or turn.kept for turn in turns):
+    if any(turn.images or turn.kept or turn.reasoning for turn in turns):
         return False
     texts = [text for turn in turns for text in (turn.text, turn.tool_call_id)]
     texts += [text for turn in turns for call in turn.tool_calls for text in (call.name, call.arguments)]

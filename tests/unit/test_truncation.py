@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.completion import ShortenedNotice
+from engine.content import CallExtraPart, KeptPart, OutputItemPart, RedactedThinkingPart, ThinkingPart
 from engine.conversation import ImagePart, Role, ToolCall, Turn
 from engine.errors import ContextTooLong
 from engine.image_tokens import image_tokens
@@ -132,6 +134,45 @@ def test_the_budget_of_a_prompt(context: int, limit: int, budget: int) -> None:
         options=ProfileOptions(max_input_tokens=limit),
     )
     assert input_budget(profile) == budget
+
+
+SIGNED = PROFILE.origin
+
+
+@pytest.mark.parametrize(
+    ("part", "tokens"),
+    [
+        (ThinkingPart(text="twelve chars", signature="s" * 400), 12),
+        (RedactedThinkingPart(data="d" * 401), 101),
+        (CallExtraPart(place=0, extra={"google": {"thought_signature": "s" * 400}}), 109),
+        (OutputItemPart(item={"type": "message", "content": [{"text": "said already"}]}), 0),
+        (OutputItemPart(item={"type": "function_call", "arguments": "{}"}), 0),
+        (OutputItemPart(item={"type": "reasoning", "summary": ["brief"], "encrypted_content": "e" * 400}), 140),
+        (OutputItemPart(item={"type": "reasoning.text", "text": "thought", "signature": None}), 42),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_goes_back_with_an_answer_is_counted_unless_another_model_made_it(part: KeptPart, tokens: int) -> None:
+    plain = Turn(role=Role.ASSISTANT, text="a")
+    assert COUNTER.turn(replace(plain, kept=(part,), origin=SIGNED)) - COUNTER.turn(plain) == tokens
+    assert COUNTER.turn(replace(plain, kept=(part,), origin="OTHER model")) == COUNTER.turn(plain)
+
+
+def test_kept_thinking_takes_its_room_in_the_budget() -> None:
+    thought = (ThinkingPart(text="t" * 100, signature="s"),)
+    turns = [
+        Turn(role=Role.USER, text="first"),
+        Turn(role=Role.ASSISTANT, text="answer", kept=thought, origin=SIGNED),
+        Turn(role=Role.USER, text="second"),
+    ]
+    assert truncate(turns, 100, COUNTER).dropped == (0, 1)
+    elsewhere = [replace(turn, origin="OTHER model") for turn in turns]
+    assert truncate(elsewhere, 100, COUNTER).dropped == ()
+
+
+def test_thinking_is_counted_where_it_is_sent_as_text() -> None:
+    turn = Turn(role=Role.ASSISTANT, text="a", reasoning="six...")
+    assert COUNTER.turn(turn) == TurnCounter(len, replace(PROFILE, tokenizer="llamaServer")).turn(turn) - 6
 
 
 def test_pictures_cost_what_their_service_says() -> None:
