@@ -198,6 +198,17 @@ ACTIONS = (
     ActionRow("edit_context", "Run", "&Edit context…", "Change what a branch that waits goes on with", "", "edit"),
     ActionRow("stop", "Run", "&Stop", "Stop the run and keep what came", "Shift+F5", "stop"),
     ActionRow(
+        "previous_pass",
+        "Run",
+        "&Previous pass",
+        "Show the run as it was one pass earlier",
+        "Shift+F7",
+        "chevron-left",
+        separator=True,
+    ),
+    ActionRow("next_pass", "Run", "&Next pass", "Show the run as it was one pass later", "F7", "chevron-right"),
+    ActionRow("latest_pass", "Run", "&Latest pass", "Show the run as it stands, and follow it", "Ctrl+F7", "jump-end"),
+    ActionRow(
         "use_cache",
         "Run",
         "&Use cache",

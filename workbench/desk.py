@@ -28,6 +28,7 @@ from workbench.help_menu import HelpMenu
 from workbench.local_model import LocalModel
 from workbench.main_window import MainWindow
 from workbench.overview import Overview, sample_title, usable_samples
+from workbench.pass_actions import PassActions
 from workbench.profile_watch import ProfileWatch
 from workbench.run_actions import RunActions
 from workbench.run_panel.input_form import InputForm
@@ -68,6 +69,7 @@ class Desk(QObject):
         self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)
         ContextMenus(window, engine, self.documents, self.overview, self.run_actions, self.saved)
         CanvasActions(window, self.documents, self.saved)
+        PassActions(window, self.documents)
         self._undo = QUndoGroup(self)
         self._closing = False
         self.model = LocalModel(window, engine, settings, self.tasks)

@@ -26,6 +26,7 @@ from workbench.paused_form import PausedForm
 from workbench.run_controller import Beginning, RunController
 from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.panel import RunPanel
+from workbench.run_passes import PassView
 from workbench.run_progress import RunProgress
 from workbench.tool_question import ToolQuestion
 
@@ -65,6 +66,7 @@ class FlowTab(QObject):
         self.inspector = Inspector(self.editor, engine, plugins=self.trust.plugins)
         self.panel = RunPanel()
         self.panel.add_page(self.tr("Chart"), LiveChart(self.panel))
+        self.pass_view = PassView(self.editor, self.panel, self)
         self.runs = RunController(engine, self)
         self.frozen = FrozenAgents(engine, document, source, self.trust.plugins, self)
         self.progress = RunProgress()
@@ -87,6 +89,7 @@ class FlowTab(QObject):
         self.panel.stream.go_on_requested.connect(self.go_on)
         self.panel.stream.edit_context_requested.connect(self.edit_paused)
         self.frozen.changed.connect(lambda: self.editor.show_frozen(self.frozen.marks()))
+        self.frozen.changed.connect(self.pass_view.refresh)
         self.runs.running_changed.connect(self._running)
         self.runs.stopping.connect(self.panel.stopping)
         self.runs.failed.connect(self.failed)

@@ -17,9 +17,9 @@ from engine.history_queries import RecordedRun
 from engine.plugins import Plugins
 from engine.profile import ModelProfile
 from engine.recorded_runs import recorded_flow
+from workbench.designer.agent_run import FrozenMark
 from workbench.designer.edits import renamed_agents
 from workbench.designer.flow_document import FlowDocument
-from workbench.designer.run_overlay import FrozenMark
 
 
 class FrozenAgents(QObject):

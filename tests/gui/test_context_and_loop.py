@@ -4,8 +4,8 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
-from engine.events import AgentFinished, AgentStarted, AnyEvent, Graded, GradeOutcome
-from tests.helpers.run_events import Script
+from engine.events import AgentFinished, AgentStarted, AnyEvent
+from tests.helpers.run_events import Script, loop_run
 from workbench.run_panel.panel import RunPanel
 
 INPUTS: dict[str, list[object]] = {"topic": ["tea"], "draft": ["old text here"], "scratch": ["x"]}
@@ -100,29 +100,6 @@ def test_an_unknown_beginning_is_not_called_a_change(panel: RunPanel) -> None:
     panel.finish("finished")
     assert table(panel) == [["topic", "", "tea"]]
     assert panel.context.note.text() == "What it had before is not known."
-
-
-def loop_run(script: Script) -> list[AnyEvent]:
-    events: list[AnyEvent] = [
-        script.run(),
-        script.begin("Plan", 0),
-        script.answer(0.1, "p"),
-        script.leave(0.2, "Writer"),
-    ]
-    rounds = (
-        ("A short note", 41.0, GradeOutcome.FAILED, "Too short"),
-        ("A longer note", None, GradeOutcome.UNPARSABLE, ""),
-        ("A longer better note", 88.0, GradeOutcome.PASSED, "Good"),
-    )
-    for number, (text, rating, outcome, said) in enumerate(rounds, 1):
-        at = float(number)
-        passed = outcome is GradeOutcome.PASSED
-        events += [script.begin("Writer", at), *script.ask(at), script.answer(at + 0.2, text)]
-        events += [script.leave(at + 0.3, "Check"), script.begin("Check", at + 0.4), *script.ask(at + 0.4)]
-        grade = {"outcome": outcome, "rating": rating, "explanation": said, "iteration": number}
-        events += [script.answer(at + 0.5, "{}"), Graded(**script.place(at + 0.6), passed=passed, **grade)]
-        events += [script.leave(at + 0.7, None if passed else "Writer")]
-    return events
 
 
 def test_each_round_has_its_agents_and_its_score(qtbot: QtBot, panel: RunPanel) -> None:

@@ -14,11 +14,11 @@ from engine.events import RunFinished
 from engine.flow.flow_spec import EditorSpec, FlowSpec
 from tests.helpers.run_events import RUN, START, Script, simple_run
 from tests.helpers.sample_flows import chain, grid, sample
+from workbench.designer.agent_run import CardState
 from workbench.designer.editor import FlowEditor
 from workbench.designer.edits import change_agent, change_flow, rename_agent
 from workbench.designer.flow_document import FlowDocument
 from workbench.designer.level import Level
-from workbench.designer.run_overlay import CardState
 from workbench.theme import DARK, theme
 
 Opened = Callable[..., FlowEditor]

@@ -12,12 +12,12 @@ from engine.errors import Problem
 from engine.flow.flow_spec import FlowSpec, ModelSpec
 from tests.helpers.run_events import Script, simple_run
 from tests.helpers.sample_flows import agent, chain, grid
+from workbench.designer.agent_run import CardState
 from workbench.designer.card_content import CARD_WIDTH, card_content
 from workbench.designer.card_layout import CardLayout, scene_font
 from workbench.designer.editor import FlowEditor
 from workbench.designer.edits import change_agent
 from workbench.designer.flow_document import FlowDocument
-from workbench.designer.run_overlay import CardState
 from workbench.theme import DARK, LIGHT, TOKENS, theme
 
 

@@ -21,10 +21,11 @@ from engine.events import (
 )
 from engine.flow.flow_spec import AgentSpec, FlowSpec
 from tests.helpers.run_events import RUN, START, Script, statistics
+from workbench.designer.agent_run import CardState, LinkRun
 from workbench.designer.card_content import CardContent, Port, Verdict, card_content
 from workbench.designer.card_footer import card_footer
 from workbench.designer.links import LinkLook, LinkPicture
-from workbench.designer.run_overlay import CardState, LinkRun, RunOverlay
+from workbench.designer.run_overlay import RunOverlay
 from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.run_rows import Row
 from workbench.run_panel.stream_text import View

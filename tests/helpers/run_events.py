@@ -11,6 +11,8 @@ from engine.events import (
     AnyEvent,
     ChunkReceived,
     CompletionFinished,
+    Graded,
+    GradeOutcome,
     PhaseChanged,
     PromptReady,
     RunStarted,
@@ -125,3 +127,27 @@ def fan_out(script: Script, labels: list[str]) -> Iterator[AnyEvent]:
         yield script.split(number, len(labels), label, 0.1)
         yield from script.ask(0.2, f"{number}/{len(labels)}")
         yield script.text(0.3, f"text of {label}", f"{number}/{len(labels)}")
+
+
+def loop_run(script: Script) -> list[AnyEvent]:
+    """A writer whose text a grader sends back twice."""
+    events: list[AnyEvent] = [
+        script.run(),
+        script.begin("Plan", 0),
+        script.answer(0.1, "p"),
+        script.leave(0.2, "Writer"),
+    ]
+    rounds = (
+        ("A short note", 41.0, GradeOutcome.FAILED, "Too short"),
+        ("A longer note", None, GradeOutcome.UNPARSABLE, ""),
+        ("A longer better note", 88.0, GradeOutcome.PASSED, "Good"),
+    )
+    for number, (text, rating, outcome, said) in enumerate(rounds, 1):
+        at = float(number)
+        passed = outcome is GradeOutcome.PASSED
+        events += [script.begin("Writer", at), *script.ask(at), script.answer(at + 0.2, text)]
+        events += [script.leave(at + 0.3, "Check"), script.begin("Check", at + 0.4), *script.ask(at + 0.4)]
+        grade = {"outcome": outcome, "rating": rating, "explanation": said, "iteration": number}
+        events += [script.answer(at + 0.5, "{}"), Graded(**script.place(at + 0.6), passed=passed, **grade)]
+        events += [script.leave(at + 0.7, None if passed else "Writer")]
+    return events

@@ -23,9 +23,10 @@ from engine.events import (
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
 from tests.helpers.sample_flows import chain
+from workbench.designer.agent_run import CardState, FrozenMark
 from workbench.designer.card_content import card_content
 from workbench.designer.card_footer import card_footer
-from workbench.designer.run_overlay import CardState, FrozenMark, RunOverlay
+from workbench.designer.run_overlay import RunOverlay
 
 
 class Clock:

@@ -1,6 +1,6 @@
 """The bottom line of a card: the state in words and its figures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from PySide6.QtCore import QCoreApplication
@@ -8,8 +8,8 @@ from PySide6.QtCore import QCoreApplication
 from engine.completion import Phase
 from engine.events import GradeOutcome
 from engine.number_text import money_text
+from workbench.designer.agent_run import AgentRun, CardState, FrozenMark
 from workbench.designer.card_content import CardContent
-from workbench.designer.run_overlay import AgentRun, CardState, FrozenMark
 from workbench.text_format import cost_text, seconds_text, stale_text, tokens_text, visible_text, when_text
 
 translate = QCoreApplication.translate
@@ -35,7 +35,10 @@ class Footer:
 def card_footer(content: CardContent, run: AgentRun, elapsed: float, mark: FrozenMark | None = None) -> Footer | None:
     """The footer of a card, None when there is nothing to say; `mark` when its agent is frozen."""
     if run.state in _BY_STATE:
-        return _BY_STATE[run.state](run, elapsed)
+        footer = _BY_STATE[run.state](run, elapsed)
+        if run.passes < 2:
+            return footer
+        return replace(footer, label=f"{run.own_pass}/{run.passes} · {footer.label}")
     if mark is not None:
         return _marked(mark)
     if content.muted:

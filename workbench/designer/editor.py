@@ -21,20 +21,22 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from engine.errors import Problem
 from engine.events import AnyEvent, ChunkReceived, RunStarted
 from engine.flow.flow_spec import FlowSpec
+from workbench.designer.agent_run import FrozenMark
 from workbench.designer.canvas_commands import CanvasCommands
 from workbench.designer.canvas_controls import FirstRunCard, Minimap, OutputTip, ZoomBar
 from workbench.designer.card_content import FOOTER_HEIGHT
+from workbench.designer.card_tip import card_tip
 from workbench.designer.commands import EditFlow
 from workbench.designer.edits import move_agents, renamed_agents
 from workbench.designer.find_bar import FindBar
 from workbench.designer.flow_document import FlowDocument
 from workbench.designer.frame_edits import change_frame
 from workbench.designer.frame_text import FrameText
-from workbench.designer.run_overlay import CardState, FrozenMark, RunOverlay
+from workbench.designer.run_overlay import RunOverlay
 from workbench.designer.scene import FlowScene, Mark
 from workbench.designer.view import FlowView
 from workbench.designer.walking import walked_to
-from workbench.text_format import stale_text, visible_text
+from workbench.text_format import visible_text
 from workbench.theme import theme
 from workbench.widgets.empty_place import EmptyPlace
 
@@ -225,6 +227,16 @@ class FlowEditor(QWidget):
         self._overlay.clear()
         self._show_figures()
 
+    @property
+    def overlay(self) -> RunOverlay:
+        """The run as it stands."""
+        return self._overlay
+
+    def show_overlay(self, overlay: RunOverlay) -> None:
+        """Show this state of the run from now on: one of its passes, or how it stands."""
+        self.scene.show_overlay(overlay)
+        self.minimap.redraw()
+
     def show_frozen(self, marks: Mapping[str, FrozenMark]) -> None:
         """Mark exactly these agents as frozen."""
         self._overlay.freeze(marks)
@@ -359,28 +371,15 @@ class FlowEditor(QWidget):
         item = self.scene.agents.get(self._hovered)
         if item is None:
             return
-        run, problem = self._overlay.agent(self._hovered), self.scene.problem(self._hovered)
-        whole = True
-        if run.reason and run.state in (CardState.FAILED, CardState.WARNING):
-            head, text = self.tr("Failed") if run.failures else self.tr("Warning"), run.reason
-        elif problem is not None:
-            head = self.tr("Error") if problem.severity == "error" else self.tr("Warning")
-            text = problem.message
-        elif (mark := self._overlay.frozen.get(self._hovered)) is not None and (run.stale or mark.stale):
-            head = self.tr("Frozen and stale")
-            reasons = stale_text(mark.stale or run.stale)
-            text = self.tr("%1 since its answer was recorded. The menu of the card thaws it or runs it again.")
-            text = text.replace("%1", reasons[:1].upper() + reasons[1:])
-        elif run.grades and run.explanation:
-            head, text, whole = self.tr("Last verdict"), run.explanation, False
-        elif run.output:
-            head = ", ".join(part for part in (self.tr("Last output"), run.output_branch) if part)
-            text, whole = run.output, False
-        else:
+        overlay = self.scene.overlay
+        tip = card_tip(
+            overlay.agent(self._hovered), self.scene.problem(self._hovered), overlay.frozen.get(self._hovered)
+        )
+        if tip is None:
             return
         card = item.card_rect()
         below = self.view.mapFromScene(card.center().x(), card.bottom() + 2.0)
-        self._tip.show_at(QPointF(below), head, visible_text(text), whole=whole)
+        self._tip.show_at(QPointF(below), tip.head, visible_text(tip.text), whole=tip.whole)
 
     def _theme_changed(self) -> None:
         self._set_frames()

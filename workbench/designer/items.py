@@ -6,6 +6,7 @@ from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsPathItem, QStyleOptionGraphicsItem, QWidget
 
+from workbench.designer.agent_run import AgentRun, CardState, FrozenMark
 from workbench.designer.card_content import CARD_WIDTH, FOOTER_HEIGHT, PORT_Y, CardContent
 from workbench.designer.card_footer import card_footer
 from workbench.designer.card_layout import CardLayout
@@ -21,7 +22,6 @@ from workbench.designer.node_card import (
     spinner_path,
     spinner_place,
 )
-from workbench.designer.run_overlay import AgentRun, CardState, FrozenMark
 from workbench.theme import theme
 
 _GLYPH = 60.0

@@ -16,11 +16,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from workbench.designer.agent_run import LinkRun
 from workbench.designer.card_content import CARD_WIDTH, Port, Verdict
 from workbench.designer.card_grid import CardGrid
 from workbench.designer.card_layout import baseline, metrics, scene_font
 from workbench.designer.level import Level
-from workbench.designer.run_overlay import LinkRun
 from workbench.theme import theme
 
 translate = QCoreApplication.translate

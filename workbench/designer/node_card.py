@@ -7,10 +7,10 @@ from types import MappingProxyType
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPen
 
+from workbench.designer.agent_run import CardState
 from workbench.designer.card_content import CARD_WIDTH, FOOTER_HEIGHT, PORT_Y, CardContent, Port, Verdict
 from workbench.designer.card_footer import Footer
 from workbench.designer.card_layout import CardLayout, PlacedText, baseline, elided, metrics, scene_font
-from workbench.designer.run_overlay import CardState
 from workbench.theme import theme
 
 RADIUS = 8.0

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from enum import StrEnum
 from time import monotonic
 from typing import assert_never
 
-from engine.completion import FinishReason, Phase
+from engine.completion import FinishReason
 from engine.events import (
     AgentFinished,
     AgentStarted,
@@ -31,128 +29,18 @@ from engine.events import (
     RunFinished,
     RunStarted,
     SplitStarted,
-    Statistics,
     ToolCalled,
     Warned,
 )
-from engine.statistics import CostProvenance, weakest
+from workbench.designer.agent_run import (
+    AgentRun,
+    CardState,
+    FrozenMark,
+    Link,
+    LinkRun,
+    settled_state,
+)
 from workbench.token_estimate import piece_tokens
-
-Link = tuple[str, str | None, bool | None]
-"""From, to (None ends the flow), and the grader's verdict if there was one."""
-
-
-class CardState(StrEnum):
-    """What a run made of an agent."""
-
-    IDLE = "idle"
-    PLANNED = "planned"
-    RUNNING = "running"
-    PAUSED = "paused"
-    FINISHED = "finished"
-    WARNING = "warning"
-    FAILED = "failed"
-    CACHED = "cached"
-    FROZEN = "frozen"
-    STALE = "stale"
-    STOPPED = "stopped"
-
-
-@dataclass(slots=True)
-class AgentRun:
-    """One agent in the present run, over all its executions."""
-
-    state: CardState = CardState.IDLE
-    total: int = 0
-    """Branches of the executions under way, or of the last ones."""
-    done: int = 0
-    """How many of `total` were answered or failed."""
-    failures: int = 0
-    cached: int = 0
-    """Answers from the cache, or of a frozen agent."""
-    frozen: int = 0
-    stale: tuple[str, ...] = ()
-    """What has changed since a frozen agent gave its answer."""
-    answers: int = 0
-    retries: int = 0
-    reason: str = ""
-    """Why it failed or what it warns of, in words."""
-    phase: Phase | None = None
-    spent: float = 0.0
-    """Seconds in executions that are over."""
-    since: float | None = None
-    """Event time at which the running executions began."""
-    in_tokens: int = 0
-    out_tokens: int = 0
-    cost: Decimal = Decimal(0)
-    provenance: CostProvenance = CostProvenance.FREE
-    estimated: bool = False
-    streamed: int = 0
-    """Estimated tokens of answers that have not ended."""
-    output: str = ""
-    """First line of the last answer."""
-    output_branch: str = ""
-    grades: dict[GradeOutcome, int] = field(default_factory=dict)
-    """What it, a grader, made of the answers so far: the last verdict stands last."""
-    rating: float | None = None
-    """Of the last verdict."""
-    explanation: str = ""
-
-    @property
-    def live_tokens(self) -> int:
-        """Output tokens so far; the part that still streams is an estimate."""
-        return self.out_tokens + self.streamed
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it ran and is not running."""
-        return self.state in (
-            CardState.FINISHED,
-            CardState.WARNING,
-            CardState.FAILED,
-            CardState.CACHED,
-            CardState.FROZEN,
-            CardState.STALE,
-            CardState.STOPPED,
-        )
-
-    def add(self, statistics: Statistics) -> None:
-        """Count one answer."""
-        self.in_tokens += statistics.in_tokens + statistics.cached_in_tokens
-        self.out_tokens += statistics.out_tokens + statistics.reasoning_out_tokens
-        self.cost += statistics.cost
-        self.estimated |= statistics.estimated
-        both = (self.provenance, statistics.provenance) if self.answers else (statistics.provenance,)
-        self.provenance = weakest(both)
-        self.answers += 1
-
-    def note_grade(self, graded: Graded, outcome: GradeOutcome) -> None:
-        """Count one verdict, or that there is none."""
-        self.grades[outcome] = self.grades.pop(outcome, 0) + 1
-        self.rating, self.explanation = graded.rating, graded.explanation
-
-    def settle(self, statistics: Statistics) -> None:
-        """Take the run's own totals, which are exact; they leave out what came from the cache."""
-        self.streamed = 0
-        if not statistics.requests:
-            return
-        self.in_tokens = statistics.in_tokens + statistics.cached_in_tokens
-        self.out_tokens = statistics.out_tokens + statistics.reasoning_out_tokens
-        self.cost = statistics.cost
-        self.provenance = statistics.provenance
-        self.estimated = statistics.estimated
-
-
-@dataclass(slots=True)
-class LinkRun:
-    """One link in the present run."""
-
-    count: int = 0
-    """Branches that went along."""
-    flowing: int = 0
-    """Executions under way that it led to."""
-    ungraded: int = 0
-    """How many of `count` had no verdict that can be read: neither passed nor failed."""
 
 
 @dataclass(slots=True)
@@ -171,15 +59,6 @@ class _Execution:
     def is_over(self) -> bool:
         expected = self.splits - self.failed if self.outputs is None else self.outputs
         return self.left >= expected
-
-
-@dataclass(frozen=True, slots=True)
-class FrozenMark:
-    """That an agent is frozen."""
-
-    since: float
-    """Seconds since the epoch; 0: not known."""
-    stale: tuple[str, ...] = ()
 
 
 class RunOverlay:
@@ -208,6 +87,16 @@ class RunOverlay:
         self.agents, self.links = {}, {}
         self._executions, self._last_link, self._names = {}, {}, {}
         self._goes_on = 0.0
+
+    @classmethod
+    def of_moment(
+        cls, agents: Mapping[str, AgentRun], links: Mapping[Link, LinkRun], frozen: Mapping[str, FrozenMark], now: float
+    ) -> "RunOverlay":
+        """A state that was put together from what is known of a run; `now` in the time of its events."""
+        overlay = cls()
+        overlay.agents, overlay.links, overlay.frozen = dict(agents), dict(links), dict(frozen)
+        overlay._event_time, overlay._seen = now, overlay._clock()
+        return overlay
 
     def agent(self, name: str) -> AgentRun:
         """An agent's state; idle when the run has not touched it."""
@@ -311,7 +200,7 @@ class RunOverlay:
                 waiting.state = CardState.STOPPED
                 self._changed_agents.add(name)
         for run_name, statistics in event.agents.items():
-            name = self._name(run_name)
+            name = self.name_now(run_name)
             run = self.agents.get(name)
             if run is not None and run.is_over:
                 run.settle(statistics)
@@ -321,7 +210,7 @@ class RunOverlay:
     # -- one execution ----------------------------------------------------------------------------------------------
 
     def _start(self, event: AgentStarted) -> None:
-        name = self._name(event.agent)
+        name = self.name_now(event.agent)
         run = self.agents.setdefault(name, AgentRun())
         if run.since is None:
             run.since, run.total, run.done, run.phase = event.time, 0, 0, None
@@ -387,7 +276,7 @@ class RunOverlay:
                 execution.left += 1
                 if execution.outputs is None:
                     self._set_done(execution, event.branch, True)
-                target = None if event.to is None else self._name(event.to)
+                target = None if event.to is None else self.name_now(event.to)
                 verdict = execution.verdicts.pop(event.branch, None)
                 link = (execution.agent, target, None if verdict is None else verdict is GradeOutcome.PASSED)
                 on_link = self.links.setdefault(link, LinkRun())
@@ -405,7 +294,7 @@ class RunOverlay:
             self._end(event.step, event.time)
 
     def _note(self, event: PhaseChanged | Retrying | PromptShortened | Warned | Paused) -> None:
-        name = self._name(event.agent)
+        name = self.name_now(event.agent)
         run = self.agents.get(name)
         if run is None and isinstance(event, Paused):
             run = self.agents.setdefault(name, AgentRun())
@@ -425,7 +314,8 @@ class RunOverlay:
                 run.state = CardState.PAUSED
         self._changed_agents.add(name)
 
-    def _name(self, run_name: str) -> str:
+    def name_now(self, run_name: str) -> str:
+        """What an agent of the run is called in the flow as it is now."""
         return self._names.get(run_name, run_name)
 
     def _of(self, event: Event) -> tuple[_Execution | None, AgentRun | None]:
@@ -459,19 +349,7 @@ class RunOverlay:
             run.spent += max(0.0, time - run.since)
             run.since = None
         run.phase = None
-        run.state = CardState.STOPPED if stopped else _outcome(run)
-
-
-def _outcome(run: AgentRun) -> CardState:
-    if run.failures:
-        return CardState.FAILED
-    if run.retries or run.reason:
-        return CardState.WARNING
-    if run.frozen and run.frozen >= run.answers:
-        return CardState.STALE if run.stale else CardState.FROZEN
-    if run.cached and run.cached >= run.answers:
-        return CardState.CACHED
-    return CardState.FINISHED
+        run.state = CardState.STOPPED if stopped else settled_state(run)
 
 
 def _renamed_link(link: Link, names: Mapping[str, str]) -> Link:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsScene
 
 from engine.errors import Problem
 from engine.flow.flow_spec import AgentSpec, FlowSpec
+from workbench.designer.agent_run import LinkRun
 from workbench.designer.card_content import CARD_WIDTH, card_content
 from workbench.designer.card_grid import CardGrid
 from workbench.designer.frame_edits import frames_of
@@ -16,7 +17,7 @@ from workbench.designer.items import AgentItem, OverviewItem
 from workbench.designer.level import Level
 from workbench.designer.links import LINK_DATA, LinkPicture, goes_back, loop_top
 from workbench.designer.placement import flow_order, placed
-from workbench.designer.run_overlay import LinkRun, RunOverlay
+from workbench.designer.run_overlay import RunOverlay
 from workbench.theme import theme
 
 Mark = tuple[str, int] | int | None
@@ -369,6 +370,21 @@ class FlowScene(QGraphicsScene):
             self._rebuild_overview()
 
     # -- the run ----------------------------------------------------------------------------------------------------
+
+    def show_overlay(self, overlay: RunOverlay) -> None:
+        """Show another state of the run from now on."""
+        before, self._overlay = self._overlay, overlay
+        overlay.take_changes()
+        for name in {**before.agents, **overlay.agents, **before.frozen, **overlay.frozen}:
+            self._show_agent(name)
+        self.show_link_runs({source for source, _, _ in (*before.links, *overlay.links)})
+        if self._level is Level.BOXES:
+            self._rebuild_overview()
+
+    @property
+    def overlay(self) -> RunOverlay:
+        """The state of the run that is shown."""
+        return self._overlay
 
     def show_run_changes(self) -> None:
         """Show what the run changed since the last call, and time going on."""

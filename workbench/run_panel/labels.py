@@ -1,6 +1,7 @@
 """Small parts of the panel's heads and rows: figures, and how each state looks."""
 
 import html
+from datetime import datetime
 
 from PySide6.QtCore import QCoreApplication, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
@@ -89,6 +90,15 @@ def state_word(state: State) -> str:
         State.FAILED: translate("RunPanel", "Failed"),
     }
     return words[state]
+
+
+def run_title(flow: str, started: float | None) -> str:
+    """What runs, and since when as far as that is known."""
+    if started is None:
+        return visible_text(flow)
+    clock = datetime.fromtimestamp(started).astimezone().strftime("%H:%M:%S")
+    text = translate("RunPanel", "%1, started %2")
+    return text.replace("%2", clock).replace("%1", visible_text(flow))
 
 
 def plain_tip(text: str) -> str:

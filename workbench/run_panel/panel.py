@@ -1,11 +1,9 @@
 """The run panel: tree of what ran on the left, its streams, prompts, trace and statistics on the right."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
-from typing import Protocol, runtime_checkable
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -13,19 +11,21 @@ from PySide6.QtWidgets import (
     QSplitter,
     QStackedWidget,
     QTabBar,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from engine.events import AnyEvent, ErrorInfo
 from workbench.run_panel.context_view import ContextView
+from workbench.run_panel.copy_button import CopyButton
 from workbench.run_panel.error_guard import ErrorGuard
-from workbench.run_panel.labels import Figures
+from workbench.run_panel.labels import Figures, run_title
 from workbench.run_panel.loop_view import LoopView
+from workbench.run_panel.pass_stepper import PassStepper
 from workbench.run_panel.prompt_view import PromptView
 from workbench.run_panel.resume_button import ResumeButton
 from workbench.run_panel.run_model import RunModel
+from workbench.run_panel.run_page import RunPage
 from workbench.run_panel.run_rows import Row
 from workbench.run_panel.run_state import Attempt, Branch, Step
 from workbench.run_panel.run_tree import RunTree
@@ -35,23 +35,12 @@ from workbench.run_panel.stream_text import FLUSH_MILLISECONDS, PaneFlusher
 from workbench.run_panel.summary import summary_text
 from workbench.run_panel.trace_view import TraceView
 from workbench.run_panel.view_buttons import ViewButtons
-from workbench.text_format import clean_text, visible_text
+from workbench.text_format import clean_text
 from workbench.theme import theme
 from workbench.widgets.empty_place import EmptyPlace
 
 REFRESH_MILLISECONDS = 100
 """How often clocks and figures move while a run is on."""
-
-
-@runtime_checkable
-class RunPage(Protocol):
-    """A further tab that follows the run by itself."""
-
-    def apply(self, event: AnyEvent) -> None:
-        """Take the next event."""
-
-    def clear(self) -> None:
-        """Forget the run."""
 
 
 class RunPanel(QWidget):
@@ -67,6 +56,8 @@ class RunPanel(QWidget):
     """The person chose a row of this agent."""
     title_changed = Signal(str)
     """What runs and since when."""
+    pass_chosen = Signal(int)
+    """The step of the pass that is shown from now on; 0: the run as it stands."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -86,6 +77,7 @@ class RunPanel(QWidget):
         self._timer.setInterval(REFRESH_MILLISECONDS)
         self._timer.timeout.connect(self._refresh)
         self.tree = RunTree(self.model, self)
+        self.stepper = PassStepper(self.model, self)
         self.stream = StreamPage(self.model, self.flusher, self)
         self.prompt = PromptView(self)
         self.context = ContextView(self.model, self)
@@ -131,12 +123,13 @@ class RunPanel(QWidget):
         self._caption = Figures(11, 400, "text2", self)
         self._caption.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._caption.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._copy = QToolButton(self)
+        self._copy = CopyButton(self)
         self._copy.clicked.connect(self.copy_shown)
         self._head = QWidget(self)
         head = QHBoxLayout(self._head)
         head.addWidget(self._tabs)
         head.addWidget(self._caption, 1)
+        head.addWidget(self.stepper, 0, Qt.AlignmentFlag.AlignVCenter)
         self.resume = ResumeButton(self.stream)
         head.addWidget(self.resume, 0, Qt.AlignmentFlag.AlignVCenter)
         self._views = ViewButtons(self)
@@ -175,6 +168,7 @@ class RunPanel(QWidget):
         self.trace.branch_chosen.connect(self._choose_branch)
         self.loop.branch_chosen.connect(self._choose_branch)
         self.trace.agent_chosen.connect(self._choose_agent)
+        self.stepper.chosen.connect(self._show_pass)
         self.tree.row_chosen.connect(self._row_chosen)
         self.tree.selectionModel().currentChanged.connect(self._show_row)
         self.model.run_started.connect(self._show_title)
@@ -230,6 +224,7 @@ class RunPanel(QWidget):
         self._follow = True
         self._guard.forget()
         self.model.clear()
+        self.stepper.reset()
         self.tree.rows.reset()
         for page in self._extra:
             self._guard.run(page, page.clear)
@@ -284,7 +279,8 @@ class RunPanel(QWidget):
         # What happens inside of a node is shown as that of the node.
         if current is not None and (current.agent == name or current.agent.startswith(f"{name}/")):
             return
-        step = self.model.last_step_of(name)
+        shown = self.stepper.step_shown
+        step = self.model.last_step_of(name, shown.number if shown is not None else 0)
         if step is None:
             self._show_unstarted(name)
             return
@@ -297,15 +293,27 @@ class RunPanel(QWidget):
         """Leave what another agent did; once this one begins it is shown."""
         if not self.model.run_id:
             return
-        self._follow = True
+        self._follow = not self.stepper.is_away
         row = self.tree.rows.waiting_row(name)
-        if row is not None:
+        if row is not None and self._follow:
             self.tree.choose(row)
             return
         self.tree.choose_nothing()
         self._guard.run(self.stream, partial(self.stream.show_unstarted, name))
 
     # -- following the run ------------------------------------------------------------------------------------------
+
+    def _show_pass(self, number: int) -> None:
+        """Show one pass, or the newest and what comes after it."""
+        self._follow = not number
+        wanted = number or next(reversed(self.model.passes), 0)
+        step, row = self._shown_step(), self.tree.rows.step_row(wanted)
+        if row is not None and (step is None or self.model.pass_of(step.number) != wanted):
+            self.tree.choose(row)
+        self._show_caption()
+        self.pass_chosen.emit(number)
+        if row is not None:
+            self.agent_selected.emit(row.agent)
 
     def _step_started(self, number: int) -> None:
         row = self.tree.rows.step_row(number)
@@ -364,7 +372,10 @@ class RunPanel(QWidget):
         if row is None:
             return
         newest = next(reversed(self.model.steps.values()), None)
-        self._follow = row.step is None or row.step is newest
+        step = self._shown_step()
+        if self.stepper.is_away and step is not None:
+            self.stepper.choose(step.number)
+        self._follow = not self.stepper.is_away and (row.step is None or row.step is newest)
         self.agent_selected.emit(row.agent)
 
     def _choose_branch(self, number: int, path: str) -> None:
@@ -372,6 +383,8 @@ class RunPanel(QWidget):
         if row is not None:
             self._follow = False
             self.tree.choose(row)
+            if self.stepper.is_away:
+                self.stepper.choose(number)
             self.agent_selected.emit(row.agent)
 
     def _choose_agent(self, name: str) -> None:
@@ -429,19 +442,14 @@ class RunPanel(QWidget):
     # -- looks ------------------------------------------------------------------------------------------------------
 
     def _show_title(self) -> None:
-        flow = visible_text(self._flow)
-        started = self.model.started
-        title = flow
-        if started is not None:
-            clock = datetime.fromtimestamp(started).astimezone().strftime("%H:%M:%S")
-            title = self.tr("%1, started %2").replace("%2", clock).replace("%1", flow)
+        title = run_title(self._flow, self.model.started)
         if title != self._title:
             self._title = title
             self._show_caption()
             self.title_changed.emit(title)
 
     def _show_caption(self) -> None:
-        self._caption.setText(self.tr("stopping …") if self._stopping else self._title)
+        self._caption.setText(self.tr("stopping …") if self._stopping else self.stepper.words() or self._title)
 
     def _show_view(self) -> None:
         self._views.setVisible(self._pages.currentWidget() is self.stream)
@@ -454,10 +462,6 @@ class RunPanel(QWidget):
             layout.setContentsMargins(theme.px(4), 0, theme.px(8), 0)
             layout.setSpacing(theme.px(8))
         self._tabs.setFont(theme.font(12, 500))
-        self._copy.setIcon(theme.icon("copy", 16))
-        self._copy.setIconSize(QSize(theme.px(16), theme.px(16)))
-        self._copy.setToolTip(self.tr("Copy what is shown, whole"))
-        self._copy.setAccessibleName(self.tr("Copy"))
         self._style_views()
 
     def _style_views(self) -> None:

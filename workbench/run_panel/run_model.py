@@ -11,7 +11,7 @@ from typing import assert_never
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from engine.completion import FinishReason, Phase
+from engine.completion import Phase
 from engine.events import (
     AgentFinished,
     AgentStarted,
@@ -47,6 +47,7 @@ from workbench.run_panel.run_state import (
     State,
     Step,
     Totals,
+    answer_state,
 )
 from workbench.run_panel.run_totals import completed, wall_seconds
 
@@ -87,6 +88,8 @@ class RunModel(QObject):
         self.flow = ""
         self.profiles: dict[str, str] = {}
         self.steps: dict[int, Step] = {}
+        self.passes: list[int] = []
+        """Numbers of the executions of the flow's own agents, in order; those inside of a node belong to its own."""
         self.started: float | None = None
         self.ended: float | None = None
         self.status = ""
@@ -137,9 +140,17 @@ class RunModel(QObject):
         known = self.steps.get(step)
         return known.branches.get(path) if known is not None else None
 
-    def last_step_of(self, agent: str) -> Step | None:
-        """The newest execution of an agent."""
-        return next((step for step in reversed(self.steps.values()) if step.agent == agent), None)
+    def last_step_of(self, agent: str, until: int = 0) -> Step | None:
+        """The newest execution of an agent; with `until`, none that began after that step."""
+        numbers = [*self.steps]
+        upto = numbers[: numbers.index(until) + 1] if until else numbers
+        return next((self.steps[number] for number in reversed(upto) if self.steps[number].agent == agent), None)
+
+    def pass_of(self, number: int) -> int:
+        """The execution of one of the flow's own agents that a step is, or happens inside of."""
+        while (within := self.steps[number].within) in self.steps:
+            number = within
+        return number
 
     def grades_of(self, agent: str, path: str) -> list[Graded]:
         """What a grader made of the answers on one branch, in order."""
@@ -165,9 +176,7 @@ class RunModel(QObject):
         for step in self.steps.values():
             if step.kept:
                 continue
-            outermost = step
-            while outermost.within in self.steps:
-                outermost = self.steps[outermost.within]
+            outermost = self.steps[self.pass_of(step.number)]
             agents.setdefault(outermost.agent, Totals()).add(step.spent.statistics())
             start = max(begun, step.started)
             spans.setdefault(outermost.agent, []).append((start, max(start, step.started + step.seconds(now))))
@@ -268,6 +277,8 @@ class RunModel(QObject):
             step = Step(event.step, event.agent, event.branch, event.time, within=within)
             step.kept = self._keeping
             self.steps[event.step] = step
+            if within not in self.steps:
+                self.passes.append(event.step)
             self.step_started.emit(event.step)
         elif step.kept and not self._keeping:
             step.kept = False
@@ -357,7 +368,7 @@ class RunModel(QObject):
         attempt.content.settle(event.content)
         attempt.reasoning.settle(event.reasoning)
         attempt.cached = attempt.cached or bool(event.statistics.cached_prompts and not event.statistics.requests)
-        attempt.state = _outcome(event, attempt)
+        attempt.state = answer_state(event, frozen=bool(attempt.frozen_from), cached=attempt.cached)
         step = self.steps[event.step]
         step.totals.add(event.statistics)
         if not self._keeping:
@@ -371,6 +382,8 @@ class RunModel(QObject):
         if isinstance(event, PromptShortened):
             self._note(event)
         if isinstance(event, Warned | PromptShortened):
+            if event.step in self.steps:
+                self.steps[event.step].warnings.append(event.message)
             self.warnings.append(event.message)
             self.warned.emit(event.message)
         elif isinstance(event, FileProduced):
@@ -475,17 +488,3 @@ class RunModel(QObject):
         attempt.ended = attempt.ended or moment
         if attempt.spans and attempt.spans[-1].end is None:
             attempt.spans[-1].end = moment
-
-
-def _outcome(event: CompletionFinished, attempt: Attempt) -> State:
-    if event.finish_reason is FinishReason.ERROR:
-        return State.FAILED
-    if event.finish_reason is FinishReason.STOPPED:
-        return State.STOPPED
-    if event.no_answer:
-        return State.NO_ANSWER
-    if event.finish_reason is FinishReason.TOKEN_LIMIT_REACHED:
-        return State.CUT_OFF
-    if attempt.frozen_from:
-        return State.FROZEN
-    return State.CACHED if attempt.cached else State.ANSWERED

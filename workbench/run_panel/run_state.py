@@ -6,7 +6,16 @@ from decimal import Decimal
 from enum import StrEnum
 
 from engine.completion import FinishReason, Phase
-from engine.events import ErrorInfo, Graded, GradeOutcome, PromptShortened, Retrying, Statistics, ToolCalled
+from engine.events import (
+    CompletionFinished,
+    ErrorInfo,
+    Graded,
+    GradeOutcome,
+    PromptShortened,
+    Retrying,
+    Statistics,
+    ToolCalled,
+)
 from engine.statistics import CostProvenance, weakest
 from workbench.token_estimate import piece_tokens
 
@@ -40,6 +49,21 @@ def grade_outcome(graded: Graded) -> GradeOutcome:
     if graded.outcome is not None:
         return graded.outcome
     return GradeOutcome.PASSED if graded.passed else GradeOutcome.FAILED
+
+
+def answer_state(event: CompletionFinished, *, frozen: bool, cached: bool) -> State:
+    """What an answer makes of its attempt."""
+    if event.finish_reason is FinishReason.ERROR:
+        return State.FAILED
+    if event.finish_reason is FinishReason.STOPPED:
+        return State.STOPPED
+    if event.no_answer:
+        return State.NO_ANSWER
+    if event.finish_reason is FinishReason.TOKEN_LIMIT_REACHED:
+        return State.CUT_OFF
+    if frozen:
+        return State.FROZEN
+    return State.CACHED if cached else State.ANSWERED
 
 
 @dataclass(slots=True)
@@ -305,6 +329,7 @@ class Step:
     """Attempts so far."""
     open_attempts: set[Attempt] = field(default_factory=set)
     """Attempts under way; the figures of many branches must not be summed again and again."""
+    warnings: list[str] = field(default_factory=list)
     troubled: int = 0
     """Refused answers and repeated requests."""
     counts: dict[State, int] = field(default_factory=dict)
