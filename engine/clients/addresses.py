@@ -4,11 +4,15 @@ import errno
 import ipaddress
 import socket
 from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 METADATA = frozenset(map(ipaddress.ip_address, ("169.254.169.254", "100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
 """Where clouds tell a machine its secrets."""
+REMEMBERED = 1024
+"""Hosts and URLs whose judgement is remembered."""
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -38,16 +42,46 @@ class AddressRule:
         if self.public_only and not _is_public(found) and str(found) not in self.granted:
             raise AddressRefused(f"{found} is an address of a private network, which is not granted")
 
-    def check_host(self, host: str) -> None:
-        """Raise AddressRefused when a host is such an address, in whichever spelling; names are not looked up."""
+    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 - rules are few and live as long as the program
+    def refusal(self, host: str) -> str:
+        """Why a host that is such an address, in whichever spelling, is not asked; names are not looked up."""
         try:
             address = ipaddress.ip_address(host.partition("%")[0])
         except ValueError:
             try:
                 address = ipaddress.IPv4Address(socket.inet_aton(host))  # 2852039166, 0xa9fea9fe, 169.254.43518
             except OSError:
-                return
-        self.check(str(address))
+                return ""
+        try:
+            self.check(str(address))
+        except AddressRefused as error:
+            return str(error)
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a URL says of where it leads; empty for what is no http or https address."""
+
+    scheme: str = ""
+    host: str = ""
+    """Without its port."""
+    netloc: str = ""
+    local: bool = False
+    """Whether it is this machine."""
+
+
+@lru_cache(maxsize=REMEMBERED)
+def target_of(url: str) -> Target:
+    """Take a URL apart: once, as taking it apart costs as much as much of a request."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return Target()
+    if parts.scheme not in ("http", "https") or not host:
+        return Target()
+    return Target(scheme=parts.scheme, host=host, netloc=parts.netloc, local=is_loopback(host))
 
 
 def is_loopback(host: str) -> bool:

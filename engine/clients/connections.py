@@ -3,17 +3,17 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.clients.addresses import AddressRule
+from engine.clients.watchdog import Watch
 
 if TYPE_CHECKING:
     import aiohttp
-    import httpx
 
 READ_BUFFER = 256 * 1024
 """Bytes read ahead of the consumer; then the server has to wait."""
@@ -30,30 +30,42 @@ class Way:
     """The address of one that passes requests on; it is judged by the rule then, not the host behind it."""
 
 
-def new_host(way: Way, *, secure: bool) -> "httpx.AsyncBaseTransport":
-    """The connections to one host; its answers hold aiohttp's own response in `extensions["raw"]`.
+class Host(Protocol):
+    """The connections to one host."""
 
-    Raises OSError for a file of certificates that cannot be used.
-    """
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, watch: Watch
+    ) -> "aiohttp.ClientResponse":
+        """Send a request; raises what aiohttp raises."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        ...
+
+
+def new_host(way: Way, *, secure: bool) -> Host:
+    """The connections to one host; raises OSError for a file of certificates that cannot be used."""
     import aiohttp
     import httpx
     from httpx_aiohttp import AiohttpTransport
 
     class WatchedTransport(AiohttpTransport):
-        """Lets aiohttp's own errors through, which say more, and hands the watch to the trace below."""
+        """Lets aiohttp's own errors and answers through, which say more, and hands the watch to the trace below."""
 
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        async def send(
+            self, method: str, url: str, headers: Mapping[str, str], body: bytes, watch: Watch
+        ) -> aiohttp.ClientResponse:
             session = self.get_client()
-            raw = await session.request(
-                request.method,
-                str(request.url),
-                headers=request.headers,
-                data=request.content or None,
+            return await session.request(
+                method,
+                url,
+                headers=headers,
+                data=body or None,
                 allow_redirects=False,
                 proxy=way.proxy or None,
-                trace_request_ctx=request.extensions["watch"],
+                trace_request_ctx=watch,
             )
-            return httpx.Response(raw.status, stream=httpx.ByteStream(b""), request=request, extensions={"raw": raw})
 
     async def created(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
         context.trace_request_ctx.set_connected()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from urllib.parse import urlsplit
 
+from engine.clients.addresses import target_of
 from engine.clients.failures import Failure, failure_class
 from engine.clients.gate import Gate
 from engine.conversation import Conversation, Role
@@ -143,11 +143,11 @@ class Endpoints:
 
     def gate(self, profile: ModelProfile, url: str) -> Gate:
         """The gate of an endpoint: provider, host and model."""
-        return self._gates.setdefault((profile.provider, urlsplit(url).netloc, profile.model), Gate())
+        return self._gates.setdefault((profile.provider, target_of(url).netloc, profile.model), Gate())
 
     def health(self, profile: ModelProfile, url: str) -> Health:
         """How an endpoint fares; with another key it is another one."""
-        key = (profile.provider, urlsplit(url).netloc, profile.model, profile.api_key)
+        key = (profile.provider, target_of(url).netloc, profile.model, profile.api_key)
         return self._health.setdefault(key, Health())
 
     def targets(self, profile: ModelProfile) -> list[Target]:

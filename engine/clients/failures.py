@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from functools import lru_cache
 from time import time
 from urllib.parse import urlsplit
 
@@ -77,6 +78,13 @@ def failure_class(error: Exception) -> Failure:
     return Failure.CALLER
 
 
+@lru_cache(maxsize=1024)
+def _shown(url: str) -> str:
+    """A URL without what may be secret in it."""
+    parts = urlsplit(url)
+    return parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Which request an error belongs to; knows what must never be shown."""
@@ -95,11 +103,9 @@ class Place:
         """The place of a profile's requests."""
         secrets = sorted({profile.api_key, *profile.options.headers.values()}, key=len, reverse=True)
         SECRETS.add(secrets)
-        parts = urlsplit(url)
-        shown = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
         hidden = tuple(secret for secret in secrets if len(secret) >= 8)
         options = profile.options
-        return cls(profile.name, shown, profile.model, hidden, options.ca_file, options.key_over_http)
+        return cls(profile.name, _shown(url), profile.model, hidden, options.ca_file, options.key_over_http)
 
     @property
     def host(self) -> str:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from math import inf
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 from engine.clients.adapting import adapted
+from engine.clients.addresses import target_of
 from engine.clients.attempt import Attempt
 from engine.clients.base import Answer, ChatRequest, Client, WireRequest
 from engine.clients.endpoints import Clock, Endpoints, Route
@@ -262,7 +262,7 @@ class CompletionStream:
         self._attempts.append(
             Attempted(
                 profile=profile.name,
-                host=urlsplit(route.url).netloc,
+                host=target_of(route.url).netloc,
                 outcome=outcome,
                 status=status,
                 seconds=time.monotonic() - attempt.sent,

@@ -10,10 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
-from engine.clients.addresses import AddressRefused, AddressRule, is_loopback
-from engine.clients.connections import READ_BUFFER, Way, new_host
+from engine.clients.addresses import AddressRule, target_of
+from engine.clients.connections import READ_BUFFER, Host, Way, new_host
 from engine.clients.failures import Place
 from engine.clients.transport_faults import fault, final, no_address, refused, timeout
 from engine.clients.watchdog import Limits, Watch, Watchdog
@@ -21,7 +20,6 @@ from engine.errors import ConnectFailed, ProtocolError, RequestError
 
 if TYPE_CHECKING:
     import aiohttp
-    import httpx
 
 USER_AGENT = "flow-workbench"
 KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "proxy-authorization", "cookie"})
@@ -35,9 +33,9 @@ DRAIN_SECONDS = 1.0
 class Reply:
     """An answer whose head has arrived."""
 
-    def __init__(self, response: "httpx.Response", watch: Watch, place: Place) -> None:
-        self._raw: aiohttp.ClientResponse = response.extensions["raw"]
-        self.status: int = response.status_code
+    def __init__(self, raw: "aiohttp.ClientResponse", watch: Watch, place: Place) -> None:
+        self._raw = raw
+        self.status = raw.status
         self.headers: Mapping[str, str] = self._raw.headers
         """Names without regard to case."""
         self.watch = watch
@@ -137,8 +135,8 @@ class Transport:
         """The address of a proxy for all hosts but this machine; empty = none."""
         self.tape: Tape | None = None
         """Where all answers are recorded."""
-        self._hosts: dict[tuple[str, str, Way], httpx.AsyncBaseTransport] = {}
-        self._addresses: dict[str, httpx.URL] = {}
+        self._hosts: dict[tuple[str, str, Way], Host] = {}
+        self._addresses: dict[str, str] = {}
         self._watchdog = Watchdog()
         self._draining: set[asyncio.Task[None]] = set()
 
@@ -226,13 +224,9 @@ class Transport:
             self._check(url, headers, place, rule)
             await self.load()
             host = self._host(url, rule, place)
-            import httpx
-
             sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
             begun = time.monotonic()
-            address = self._addresses.get(url) or self._addresses.setdefault(url, httpx.URL(url))
-            request = httpx.Request(method, address, headers=sent, content=body or None, extensions={"watch": watch})
-            response = await _sent(host, request, watch)
+            raw = await _sent(host, method, self._address(url), sent, body, watch)
         except asyncio.CancelledError:
             if watch.expired:
                 raise timeout(watch.expired, place) from None
@@ -241,7 +235,7 @@ class Transport:
             raise
         except Exception as error:
             raise fault(error, place, answering=False) from error
-        reply = Reply(response, watch, place)
+        reply = Reply(raw, watch, place)
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             reply.close()
@@ -258,24 +252,21 @@ class Transport:
 
     def _check(self, url: str, headers: Mapping[str, str], place: Place, rule: AddressRule) -> None:
         """Raise ConnectFailed for a request that must not be sent."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        target = target_of(url)
+        if not target.host:
             raise no_address(place)
-        local = is_loopback(parts.hostname)
-        if self.offline and not local:
+        if self.offline and not target.local:
             raise final(
                 ConnectFailed(
-                    f"Offline mode is on, and the profile {place.profile} wants {parts.hostname}.",
+                    f"Offline mode is on, and the profile {place.profile} wants {target.host}.",
                     hint="Switch offline mode off, or choose a profile of a model on this machine.",
                     facts=place.facts(),
                 )
             )
-        try:
-            rule.check_host(parts.hostname)
-        except AddressRefused as error:
-            raise refused(place, str(error)) from None
+        if reason := rule.refusal(target.host):
+            raise refused(place, reason)
         _check_headers(headers, place)
-        plain = parts.scheme == "http" and not local and not place.key_over_http
+        plain = target.scheme == "http" and not target.local and not place.key_over_http
         if plain and any(name.lower() in KEY_HEADERS for name in headers):
             raise final(
                 ConnectFailed(
@@ -285,13 +276,21 @@ class Transport:
                 )
             )
 
-    def _host(self, url: str, rule: AddressRule, place: Place) -> "httpx.AsyncBaseTransport":
-        parts = urlsplit(url)
-        proxy = "" if is_loopback(parts.hostname or "") else self.proxy
-        host = (parts.scheme, parts.netloc, Way(rule=rule, ca_file=place.ca_file, proxy=proxy))
+    def _address(self, url: str) -> str:
+        """The URL as it is sent: what may not stand in one is escaped."""
+        if url not in self._addresses:
+            import httpx
+
+            self._addresses[url] = str(httpx.URL(url))
+        return self._addresses[url]
+
+    def _host(self, url: str, rule: AddressRule, place: Place) -> Host:
+        target = target_of(url)
+        way = Way(rule=rule, ca_file=place.ca_file, proxy="" if target.local else self.proxy)
+        host = (target.scheme, target.netloc, way)
         if host not in self._hosts:
             try:
-                self._hosts[host] = new_host(host[2], secure=parts.scheme == "https")
+                self._hosts[host] = new_host(way, secure=target.scheme == "https")
             except OSError as error:
                 raise final(
                     ConnectFailed(
@@ -321,14 +320,16 @@ def _check_headers(headers: Mapping[str, str], place: Place) -> None:
             )
 
 
-async def _sent(host: "httpx.AsyncBaseTransport", request: "httpx.Request", watch: Watch) -> "httpx.Response":
+async def _sent(
+    host: Host, method: str, url: str, headers: Mapping[str, str], body: bytes, watch: Watch
+) -> "aiohttp.ClientResponse":
     """Send; idle connections that the server has given up meanwhile are no failed attempts."""
     import aiohttp
 
     while True:
         watch.reused = False
         try:
-            return await host.handle_async_request(request)
+            return await host.send(method, url, headers, body, watch)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
             if not watch.reused:
                 raise

@@ -110,10 +110,9 @@ def _number(value: object) -> Decimal | None:
 
 def _reported_cost(usage: Mapping[str, object] | None) -> Decimal | None:
     """The provider's own cost if positive: `cost`, else the upstream total, else the sum of the upstream parts."""
-    if not usage:
+    if not usage or ("cost" not in usage and "cost_details" not in usage):  # nearly always
         return None
-    details = usage.get("cost_details")
-    parts = object_of(details)
+    parts = object_of(usage.get("cost_details"))
     upstream = _number(parts.get("upstream_inference_cost"))
     if upstream is None:
         names = ("prompt", "completions", "input", "output")
