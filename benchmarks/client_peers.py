@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from engine.profile import ModelProfile, ProfileOptions, Provider
 Ask = Callable[[str], Awaitable[int]]
 """Asks the model of that name; the number of chunks with text."""
 Close = Callable[[], Awaitable[None]]
+Measure = Callable[[], Awaitable[tuple[float, float]]]
+"""One run: how many a second, and CPU microseconds of each."""
 
 
 @contextmanager
@@ -35,6 +37,15 @@ def server() -> Iterator[str]:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
         process.stdin.close()
+
+
+async def best_of(contestants: Mapping[str, Measure], repeats: int) -> dict[str, tuple[float, float]]:
+    """The highest rate and the lowest CPU time of each; they take turns, so that a busy machine slows all alike."""
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
+    for _ in range(repeats):
+        for name, measure in contestants.items():
+            runs[name].append(await measure())
+    return {name: (max(run[0] for run in own), min(run[1] for run in own)) for name, own in runs.items()}
 
 
 def missing(*modules: str) -> list[str]:

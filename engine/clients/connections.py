@@ -4,10 +4,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
 
 from engine.clients.addresses import AddressRule
 from engine.clients.watchdog import Watch
@@ -15,6 +16,8 @@ from engine.clients.watchdog import Watch
 if TYPE_CHECKING:
     import aiohttp
 
+current_watch: ContextVar[Watch] = ContextVar("current_watch")
+"""Of the request that is being sent."""
 READ_BUFFER = 256 * 1024
 """Bytes read ahead of the consumer; then the server has to wait."""
 
@@ -51,32 +54,17 @@ def new_host(way: Way, *, secure: bool) -> Host:
     from httpx_aiohttp import AiohttpTransport
 
     class WatchedTransport(AiohttpTransport):
-        """Lets aiohttp's own errors and answers through, which say more, and hands the watch to the trace below."""
+        """Lets aiohttp's own errors and answers through, which say more."""
 
         async def send(
             self, method: str, url: str, headers: Mapping[str, str], body: bytes, watch: Watch
         ) -> aiohttp.ClientResponse:
             session = self.get_client()
+            current_watch.set(watch)
             return await session.request(
-                method,
-                url,
-                headers=headers,
-                data=body or None,
-                allow_redirects=False,
-                proxy=way.proxy or None,
-                trace_request_ctx=watch,
+                method, url, headers=headers, data=body or None, allow_redirects=False, proxy=way.proxy or None
             )
 
-    async def created(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
-        context.trace_request_ctx.set_connected()
-
-    async def reused(_session: aiohttp.ClientSession, context: SimpleNamespace, _details: object) -> None:
-        context.trace_request_ctx.reused = True
-        context.trace_request_ctx.set_connected()
-
-    trace: aiohttp.TraceConfig = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(created)
-    trace.on_connection_reuseconn.append(reused)
     context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if secure and way.ca_file:
         context.load_verify_locations(way.ca_file)
@@ -87,7 +75,6 @@ def new_host(way: Way, *, secure: bool) -> Host:
         read_bufsize=READ_BUFFER,
         auto_decompress=False,
         trust_env=False,
-        trace_configs=[trace],
     )
     return WatchedTransport(verify=context, client=session, trust_env=False)
 
@@ -95,6 +82,8 @@ def new_host(way: Way, *, secure: bool) -> Host:
 def _connector(context: ssl.SSLContext, rule: AddressRule) -> "aiohttp.TCPConnector":
     import aiohttp
     from aiohttp.client_proto import ResponseHandler
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
 
     class Handler(ResponseHandler):
         """Resumes parser and socket only when they are paused: aiohttp 3.14 does after each HTTP chunk taken."""
@@ -103,12 +92,30 @@ def _connector(context: ssl.SSLContext, rule: AddressRule) -> "aiohttp.TCPConnec
             if self._reading_paused:
                 super().resume_reading(resume_parser)
 
+    served: WeakSet[object] = WeakSet()
+
+    class Connector(aiohttp.TCPConnector):
+        """Tells the watch of a request when its connection stands; the traces of aiohttp cost a tenth of a request."""
+
+        async def connect(
+            self,
+            req: aiohttp.ClientRequest,
+            traces: list[Trace],
+            timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - its name there
+        ) -> Connection:
+            connection = await super().connect(req, traces, timeout)
+            watch = current_watch.get()
+            watch.reused = connection.protocol in served
+            served.add(connection.protocol)
+            watch.set_connected()
+            return connection
+
     def judged(info: "aiohttp.AddrInfoType") -> socket.socket:
         family, kind, protocol, _, address = info
         rule.check(str(address[0]))
         return socket.socket(family, kind, protocol)
 
-    connector = aiohttp.TCPConnector(limit=0, ssl=context, socket_factory=judged)
+    connector = Connector(limit=0, ssl=context, socket_factory=judged)
     if hasattr(connector, "_factory"):  # not public; without it streams are only slower
         make: Callable[[], ResponseHandler] = partial(Handler, loop=asyncio.get_running_loop())
         connector._factory = make  # type: ignore[assignment]
