@@ -1,24 +1,19 @@
 """Batches and the results of their rows in SQLite: each row is committed once, before the next one begins."""
 
-import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TypeVar
 
 import msgspec
 
 from engine.batch_values import BatchJob, BatchRecord, RowResult
 from engine.errors import BatchError
 from engine.process_identity import is_alive, own_identity
-from engine.sqlite_schema import open_for_reading, open_for_writing, storage_error
-
-T = TypeVar("T")
+from engine.sqlite_schema import open_for_reading, storage_error
+from engine.sqlite_store import SqliteStore, json_text
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -49,32 +44,20 @@ PAGE = 200
 """Results read at once."""
 
 
-class BatchStore:
+class BatchStore(SqliteStore):
     """The database of batches, created with the first one. `close` it, or use it in an `async with`.
 
     Everything raises StorageError.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batch store")
-        self._connection: sqlite3.Connection | None = None  # of that thread only
-        self._waiting: list[tuple[str, RowResult, asyncio.Future[None]]] = []
-        self._writer: asyncio.Task[None] | None = None
+        super().__init__(path, MIGRATIONS)
         self._running: set[str] = set()
         """Batches this program works on, whatever the database could be told about that."""
 
-    async def __aenter__(self) -> "BatchStore":
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     async def begin(self, batch_id: str, job: BatchJob, rows: int) -> None:
         """Record a new batch before its first request."""
-        values = (batch_id, time.time(), rows, _json(job), *own_identity())
+        values = (batch_id, time.time(), rows, json_text(job), *own_identity())
         columns = "id, started, status, rows, job, pid, process_mark"
         statement = f"INSERT INTO batches ({columns}) VALUES (?, ?, 'running', ?, ?, ?, ?)"  # noqa: S608 - constant
         await self._write([(statement, values)])
@@ -104,18 +87,8 @@ class BatchStore:
 
     async def commit(self, batch_id: str, result: RowResult) -> None:
         """Save the result of a row, so that it survives a power cut; what comes together is saved together."""
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append((batch_id, result, done))
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._commit_waiting())
-        await done
-
-    async def close(self) -> None:
-        """Save what waits and close the database."""
-        if self._writer is not None:
-            await asyncio.wait([self._writer])
-        await self._in_thread(self._disconnect)
-        self._thread.shutdown()
+        statement = "INSERT OR REPLACE INTO batch_rows (batch_id, row, status, digest, result) VALUES (?, ?, ?, ?, ?)"
+        await self._commit((statement, (batch_id, result.row, result.status, result.digest, json_text(result))))
 
     async def batch(self, batch_id: str) -> BatchRecord:
         """One batch; raises BatchError when there is none."""
@@ -156,76 +129,6 @@ class BatchStore:
             except sqlite3.Error as error:
                 raise storage_error(self._path, error) from error
 
-    async def _commit_waiting(self) -> None:
-        while self._waiting:
-            taken, self._waiting = self._waiting, []
-            statement = (
-                "INSERT OR REPLACE INTO batch_rows (batch_id, row, status, digest, result) VALUES (?, ?, ?, ?, ?)"
-            )
-            try:
-                rows = [
-                    (statement, (batch_id, result.row, result.status, result.digest, _json(result)))
-                    for batch_id, result, _ in taken
-                ]
-                await self._write(rows)
-            except BaseException as error:
-                for _, _, done in taken:
-                    if not done.done():
-                        done.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-            else:
-                for _, _, done in taken:
-                    if not done.done():
-                        done.set_result(None)
-
-    async def _write(self, statements: Sequence[tuple[str, tuple[object, ...]]]) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            for statement, values in statements:
-                connection.execute(statement, values)
-
-        await self._in_thread(lambda: self._transaction(write))
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def _read(self, query: Callable[[sqlite3.Connection], T], nothing: T) -> T:
-        def read() -> T:
-            connection = open_for_reading(self._path)
-            if connection is None:
-                return nothing
-            with contextlib.closing(connection):
-                try:
-                    return query(connection)
-                except sqlite3.Error as error:
-                    raise storage_error(self._path, error) from error
-
-        return await asyncio.to_thread(read)
-
-    # -- the writer's thread ------------------------------------------------------------------------------------------
-
-    def _transaction(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """One transaction, on the disk when this returns."""
-        try:
-            if self._connection is None:
-                self._connection = open_for_writing(self._path, MIGRATIONS)
-                self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute("BEGIN IMMEDIATE")
-            work(self._connection)
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            self._disconnect()
-            if isinstance(error, sqlite3.Error | OSError):
-                raise storage_error(self._path, error) from error
-            raise
-
-    def _disconnect(self) -> None:
-        """Close the database; a transaction under way is undone."""
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
-
 
 def _records(connection: sqlite3.Connection, which: str, value: object) -> list[BatchRecord]:
     counts = "SELECT status, count(*) FROM batch_rows WHERE batch_id = ? AND status <> 'acting' GROUP BY status"
@@ -242,22 +145,6 @@ def _records(connection: sqlite3.Connection, which: str, value: object) -> list[
         )
         for batch_id, started, status, reason, rows, job, pid, mark in connection.execute(query, (value,)).fetchall()
     ]
-
-
-def _json(value: object) -> str:
-    try:
-        return msgspec.json.encode(value, enc_hook=str).decode()
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_cleaned(msgspec.to_builtins(value, enc_hook=str))).decode()
-
-
-def _cleaned(value: object) -> object:
-    """The value with half characters (lone surrogates), which no file can hold, as U+FFFD."""
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, dict):
-        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
-    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _result(text: str) -> RowResult:
