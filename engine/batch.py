@@ -14,10 +14,11 @@ from engine.batch_values import BatchJob, BatchOptions, BatchProgress, RowError,
 from engine.conversation import ToolCall
 from engine.dataset import Dataset, Row, RowInputs, RowReader
 from engine.engine import Engine
-from engine.errors import BatchError, DatasetInvalid, EngineError, StorageError
-from engine.events import AnyEvent, RunFinished, Statistics, reached_no_server
+from engine.errors import BatchError, DatasetInvalid, EngineError, StorageError, first_of
+from engine.events import AnyEvent, RunFinished, Statistics, day_limit, reached_no_server
 from engine.flow.flow import Flow
 from engine.flow.flow_spec import FlowSpec
+from engine.flow.results import outputs_of
 from engine.flow.tools import AllowTool, Tool
 
 log = logging.getLogger(__name__)
@@ -230,7 +231,7 @@ class Batch:
                         group.create_task(self._work())
         except BaseExceptionGroup as errors:
             # One is enough to tell; the disk, for instance, fails for all workers.
-            raise _first(errors) from None
+            raise first_of(errors) from None
         if self._over is not None:
             status, reason = self._over
             return status, reason or self._nobody
@@ -294,7 +295,7 @@ class Batch:
         finished = run.finished
         if finished is None or finished.status == "stopped":
             return
-        if reason := _day_limit(finished):
+        if reason := day_limit(finished):
             # The row is as good as not run: another day it will be.
             self._over = self._over or ("budget", reason)
             return
@@ -337,12 +338,11 @@ class Batch:
             error = RowError(type=cause.type, message=cause.message, agent=failed.error_agent, name=cause.name)
         elif finished.status != "finished":
             error = RowError(type="GENERAL", message=finished.reason)
-        outputs = finished.outputs if self._flow.outputs else _all_keys(finished, self._flow)
         return _result(
             row,
             status=finished.status,
             run_id=run_id,
-            outputs=outputs,
+            outputs=outputs_of(finished, self._flow),
             error=error,
             statistics=finished.statistics,
             effects=tuple(effects),
@@ -391,13 +391,6 @@ def _tell_nobody(_progress: BatchProgress, _result: RowResult | None) -> None:
     pass
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 def _result(
     row: Row,
     *,
@@ -420,23 +413,3 @@ def _result(
         statistics=statistics or Statistics(),
         effects=effects,
     )
-
-
-def _day_limit(finished: RunFinished) -> str:
-    """The limit of the day that ended a run; empty when none did."""
-    for result in finished.results:
-        if result.error is not None and result.error.facts.get("limit", "").startswith("day_"):
-            return result.error.message
-    return ""
-
-
-def _all_keys(finished: RunFinished, flow: Flow) -> dict[str, list[object]]:
-    """What a flow without declared outputs has made: all keys but its inputs."""
-    inputs = {item.key for item in flow.inputs}
-    outputs: dict[str, list[object]] = {}
-    for result in finished.results:
-        if result.error is None:
-            for key, values in result.context.items():
-                if key not in inputs and not key.startswith("_"):
-                    outputs.setdefault(key, []).extend(values)
-    return outputs

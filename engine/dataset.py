@@ -198,13 +198,17 @@ class RowInputs:
         """The context of a row; raises ValueError that says what is wrong with the row."""
         if row.fault:
             raise ValueError(row.fault)
-        values = {**self._given, **{key: value for key, value in row.values.items() if key in self._keys}}
-        for key in self._files.intersection(row.values):
-            values[key] = self._file(key, row.values[key])
+        columns = {key: value for key, value in self.placed(row).items() if key in self._keys}
+        values = {**self._given, **columns}
         try:
             return inputs_context(self._spec, values)
         except FlowInvalid as error:
             raise ValueError("; ".join(problem.message.rstrip(".") for problem in error.problems)) from error
+
+    def placed(self, row: Row) -> dict[str, object]:
+        """All columns of a row, files among them by their whole paths; raises ValueError for files elsewhere."""
+        files = {key: self._file(key, row.values[key]) for key in self._files.intersection(row.values)}
+        return {**row.values, **files}
 
     def fault(self, row: Row) -> str:
         """What is wrong with a row; empty when nothing is."""

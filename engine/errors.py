@@ -78,6 +78,10 @@ class BatchError(EngineError):
     """A batch that cannot begin or go on: unknown, running elsewhere, or of another flow or dataset."""
 
 
+class ComparisonError(EngineError):
+    """A comparison that cannot begin or go on: unknown, running elsewhere, or without anything to compare."""
+
+
 class TemplateError(FlowError):
     """A template or expression that raised; `facts` holds it and the value."""
 
@@ -274,3 +278,11 @@ class Problem:
         path = "" if self.message.startswith(f"{self.path}:") else self.path
         place = ":".join(str(part) for part in (self.file, self.line or "", self.column or "", path) if part)
         return f"{place}: {self.severity}: {self.message}" if place else f"{self.severity}: {self.message}"
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One error of a group, which is enough to tell when all workers meet the same."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

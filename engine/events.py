@@ -379,6 +379,14 @@ def reached_no_server(event: RunFinished) -> bool:
     return event.status == "failed" and bool(names) and names <= unreached
 
 
+def day_limit(event: RunFinished) -> str:
+    """The limit of the day that ended a run; empty when none did."""
+    for result in event.results:
+        if result.error is not None and result.error.facts.get("limit", "").startswith("day_"):
+            return result.error.message
+    return ""
+
+
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 

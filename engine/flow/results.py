@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from engine.checkpoints import Position
 from engine.errors import BudgetExceeded
-from engine.events import RunResult
+from engine.events import RunFinished, RunResult
 from engine.flow.context import Context
+from engine.flow.flow import Flow
 
 
 class Results:
@@ -51,3 +52,17 @@ def _plain(context: Context) -> RunResult:
         error=context.error.info if context.error else None,
         error_agent=context.error.agent if context.error else "",
     )
+
+
+def outputs_of(event: RunFinished, flow: Flow) -> dict[str, list[object]]:
+    """What a run has made: the outputs its flow declares, else all keys but its inputs."""
+    if flow.outputs:
+        return event.outputs
+    inputs = {item.key for item in flow.inputs}
+    outputs: dict[str, list[object]] = {}
+    for result in event.results:
+        if result.error is None:
+            for key, values in result.context.items():
+                if key not in inputs and not key.startswith("_"):
+                    outputs.setdefault(key, []).extend(values)
+    return outputs

@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 import pytest
 
 from engine.errors import StorageError
+from engine.export_page import visible
 from engine.flow.agent import Agent, AgentType, Next
 from engine.flow.flow import Flow
 from engine.history_queries import RecordedRun
 from engine.run_comparison import compare_runs
-from engine.run_export import export_run, visible
+from engine.run_export import export_run
 from tests.helpers.recorded import RecordedWalk, stored
 from tests.helpers.scripted_completer import Reply, Request, ScriptedCompleter
 
