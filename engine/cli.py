@@ -17,6 +17,7 @@ import typer
 
 from engine.cli_arguments import hoist
 from engine.cli_batch import batch
+from engine.cli_compare import compare
 from engine.cli_cache import cache_app
 from engine.cli_export import export
 from engine.cli_input import as_problem, by_place, flow_file, open_flow, pair, read_inputs, usage
@@ -63,6 +64,7 @@ app.add_typer(cache_app, name="cache")
 app.command("export")(export)
 
 app.command("batch")(batch)
+app.command("compare")(compare)
 
 
 def _print_version(wanted: bool) -> None:

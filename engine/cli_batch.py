@@ -58,7 +58,7 @@ def batch(
         flow=loaded,
         file=None if flow is None else flow_file(flow),
         trust=trust_once,
-        dataset=None if dataset is None else _dataset_file(dataset, options.folders),
+        dataset=None if dataset is None else dataset_file(dataset, options.folders),
         delimiter=_delimiter(delimiter),
         values=read_inputs(inputs or [], inputs_file, files),
         mapping=dict(pair(text, "--map", "M=PROFILE") for text in mapping or []),
@@ -70,7 +70,7 @@ def batch(
         options=BatchOptions(
             concurrency=concurrency,
             max_rows=max_rows,
-            max_cost=_money(max_cost),
+            max_cost=money(max_cost),
             retry_failed=retry_failed,
             repeat_effects=repeat_effects,
             use_cache=not no_cache,
@@ -80,7 +80,7 @@ def batch(
     finish(run_batch(options, command))
 
 
-def _dataset_file(name: str, folders: Folders) -> Path:
+def dataset_file(name: str, folders: Folders) -> Path:
     """The file of a dataset; a sample becomes a file in the data folder, so that its batch can go on later."""
     path = Path(name)
     if path.exists() or name not in bundled.names("resources", "datasets", suffix=".csv"):
@@ -100,7 +100,8 @@ def _delimiter(given: str) -> str:
     return sign
 
 
-def _money(given: str | None) -> Decimal | None:
+def money(given: str | None) -> Decimal | None:
+    """The amount behind --max-cost."""
     if given is None:
         return None
     try:

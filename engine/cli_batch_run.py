@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from engine.batch_store import BatchStore
 from engine.batch_values import BatchJob, BatchOptions, BatchProgress, RowResult
 from engine.cli_input import runnable
 from engine.cli_options import Options, print_json
+from engine.cli_progress import ProgressLine, duration_text
 from engine.cli_text import DONE, FAILED, NO_SERVER, Terminal
 from engine.dataset import Dataset, DatasetCheck, look_through
 from engine.engine import Engine
@@ -27,8 +27,6 @@ from engine.flow.subflow_files import origin_path
 from engine.guards import Spending
 from engine.number_text import cost_text, counted, money_text
 
-TOLD_EVERY = 5.0
-"""Seconds between lines of progress where there is no terminal."""
 FAILURES_SHOWN = 20
 
 
@@ -70,7 +68,7 @@ class _Runner:
         self._store = store
         self._command = command
         self._terminal = terminal
-        self._progress = _ProgressLine(terminal)
+        self._progress = ProgressLine(terminal)
         self._failures: list[RowResult] = []
         self._warnings: list[str] = []
 
@@ -192,7 +190,8 @@ class _Runner:
             if self._command.out is None and not self._command.as_json:
                 self._progress.clear()
                 self._terminal.document(result_json(result).decode())
-        self._progress.show(progress)
+        if progress.status == "running":
+            self._progress.show(lambda: progress_text(progress))
 
     async def _write(self, batch: Batch) -> None:
         out = self._command.out
@@ -259,39 +258,11 @@ class _Runner:
         self._terminal.note(text)
 
 
-class _ProgressLine:
-    """The progress on stderr: one line that changes on a terminal, else a line every few seconds."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._live = sys.stderr.isatty() and not terminal.quiet
-        self._shown = False
-        self._next = time.monotonic() + TOLD_EVERY
-
-    def show(self, progress: BatchProgress) -> None:
-        """Show how far a batch is, if it is time."""
-        now = time.monotonic()
-        if progress.status != "running" or now < self._next:
-            return
-        self._next = now + (0.2 if self._live else TOLD_EVERY)
-        if self._live:
-            print(f"\r\x1b[K{progress_text(progress)}", end="", file=sys.stderr, flush=True)  # noqa: T201
-            self._shown = True
-        else:
-            self._terminal.note(progress_text(progress))
-
-    def clear(self) -> None:
-        """Make room for another line."""
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
-            self._shown = False
-
-
 def progress_text(progress: BatchProgress) -> str:
     """How far a batch is, in one line: `120/500 rows, 2 failed, 3.1 rows/s, 2 min left, 12,300 tokens, $0.38`."""
     done = progress.total - progress.left
     failed = f", {progress.failed} failed" if progress.failed else ""
-    left = "" if progress.seconds_left is None else f", {_duration(progress.seconds_left)} left"
+    left = "" if progress.seconds_left is None else f", {duration_text(progress.seconds_left)} left"
     rate = f"{progress.rate:.1f} rows/s" if progress.rate >= 1 else f"{progress.rate * 60:.1f} rows/min"
     return f"{done}/{progress.total} rows{failed}, {rate}{left}, {_used(progress)}"
 
@@ -315,7 +286,7 @@ def spending_text(budget: Spending) -> str:
 def _summary(progress: BatchProgress) -> str:
     return (
         f"{progress.status}: {progress.finished} finished, {progress.failed} failed, {progress.invalid} faulty,"
-        f" {progress.left} left, {_duration(progress.seconds)}, {_used(progress)}"
+        f" {progress.left} left, {duration_text(progress.seconds)}, {_used(progress)}"
     )
 
 
@@ -323,13 +294,6 @@ def _used(progress: BatchProgress) -> str:
     used = progress.statistics
     tokens = used.in_tokens + used.cached_in_tokens + used.out_tokens + used.reasoning_out_tokens
     return f"{'~' if used.estimated else ''}{tokens:,} tokens, {cost_text(used.cost, used.provenance)}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _resume_line(batch: Batch) -> str:

@@ -67,6 +67,11 @@ class Folders:
         return self.root / "batches.sqlite"
 
     @property
+    def comparisons(self) -> Path:
+        """The database of comparisons and the results of their cells."""
+        return self.root / "comparisons.sqlite"
+
+    @property
     def server(self) -> Path:
         """State of the embedded model server."""
         return self.root / "server"

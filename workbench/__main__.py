@@ -11,6 +11,7 @@ from engine.cli_arguments import hoist, value_of
 COMMANDS = {
     "run",
     "batch",
+    "compare",
     "validate",
     "export",
     "trust",
