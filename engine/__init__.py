@@ -25,6 +25,24 @@ if TYPE_CHECKING:
     from engine.cache import CachedAnswer, CacheEntry, CacheInfo, CompletionCache, MemoryCache
     from engine.clients.base import Capabilities
     from engine.clients.wire_tape import ReplayTransport, WireTape
+    from engine.comparison import Comparison
+    from engine.comparison_export import ComparisonExport
+    from engine.comparison_rows import dataset_rows, prompt_flow, typed_rows
+    from engine.comparison_store import ComparisonStore
+    from engine.comparison_summary import ComparisonSummary, ProfileFigures
+    from engine.comparison_values import (
+        Cell,
+        CellGrade,
+        CellResult,
+        CellStatus,
+        CompareJob,
+        CompareOptions,
+        CompareProgress,
+        CompareRow,
+        ComparisonRecord,
+        GraderColumn,
+        Mark,
+    )
     from engine.completion import Chunk, Completer, Completion, FinishReason, Phase, Stream
     from engine.content import CallExtraPart, OutputItemPart, RedactedThinkingPart, ThinkingPart
     from engine.conversation import (
@@ -46,6 +64,7 @@ if TYPE_CHECKING:
         BatchError,
         BudgetExceeded,
         CircuitOpen,
+        ComparisonError,
         DatasetInvalid,
         EngineError,
         FlowError,
@@ -123,9 +142,23 @@ __all__ = [
     "CallExtraPart",
     "Capabilities",
     "Category",
+    "Cell",
+    "CellGrade",
+    "CellResult",
+    "CellStatus",
     "Chunk",
     "CircuitBreaker",
     "CircuitOpen",
+    "CompareJob",
+    "CompareOptions",
+    "CompareProgress",
+    "CompareRow",
+    "Comparison",
+    "ComparisonError",
+    "ComparisonExport",
+    "ComparisonRecord",
+    "ComparisonStore",
+    "ComparisonSummary",
     "Completer",
     "Completion",
     "CompletionCache",
@@ -152,6 +185,7 @@ __all__ = [
     "Grade",
     "Grader",
     "Grader2",
+    "GraderColumn",
     "Guard",
     "Handler",
     "HandlerError",
@@ -164,6 +198,7 @@ __all__ = [
     "LoadedFlow",
     "LocalModelError",
     "LoggingInterceptor",
+    "Mark",
     "MemoryCache",
     "MergeSpec",
     "ModelProfile",
@@ -177,6 +212,7 @@ __all__ = [
     "Problem",
     "ProfileEntry",
     "ProfileError",
+    "ProfileFigures",
     "ProfileInvalid",
     "ProfileNotFound",
     "ProfileRef",
@@ -228,6 +264,7 @@ __all__ = [
     "check_flow",
     "compare_runs",
     "data_folders",
+    "dataset_rows",
     "evaluate",
     "export_run",
     "flow_text",
@@ -238,6 +275,7 @@ __all__ = [
     "load_flow",
     "merge_contexts",
     "merge_of",
+    "prompt_flow",
     "read_flow",
     "register_strategy",
     "register_tokenizer",
@@ -248,6 +286,7 @@ __all__ = [
     "start_point",
     "timed",
     "timer",
+    "typed_rows",
     "visits",
     "write_results",
 ]
@@ -257,6 +296,31 @@ _MODULES = {
     "engine.batch_output": ("write_results",),
     "engine.batch_store": ("BatchStore",),
     "engine.batch_values": ("BatchJob", "BatchOptions", "BatchProgress", "BatchRecord", "RowResult"),
+    "engine.comparison": ("Comparison",),
+    "engine.comparison_export": ("ComparisonExport",),
+    "engine.comparison_rows": (
+        "dataset_rows",
+        "prompt_flow",
+        "typed_rows",
+    ),
+    "engine.comparison_store": ("ComparisonStore",),
+    "engine.comparison_summary": (
+        "ComparisonSummary",
+        "ProfileFigures",
+    ),
+    "engine.comparison_values": (
+        "Cell",
+        "CellGrade",
+        "CellResult",
+        "CellStatus",
+        "CompareJob",
+        "CompareOptions",
+        "CompareProgress",
+        "CompareRow",
+        "ComparisonRecord",
+        "GraderColumn",
+        "Mark",
+    ),
     "engine.dataset": ("Dataset", "check_dataset"),
     "engine.cache": (
         "CachedAnswer",
@@ -284,6 +348,7 @@ _MODULES = {
     "engine.engine_settings": ("EngineSettings",),
     "engine.errors": (
         "BatchError",
+        "ComparisonError",
         "DatasetInvalid",
         "BudgetExceeded",
         "CircuitOpen",

@@ -17,8 +17,8 @@ import typer
 
 from engine.cli_arguments import hoist
 from engine.cli_batch import batch
-from engine.cli_compare import compare
 from engine.cli_cache import cache_app
+from engine.cli_compare import compare
 from engine.cli_export import export
 from engine.cli_input import as_problem, by_place, flow_file, open_flow, pair, read_inputs, usage
 from engine.cli_models import models_app

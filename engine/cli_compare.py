@@ -30,7 +30,7 @@ from engine.comparison_values import (
     CompareOptions,
     CompareProgress,
     ComparisonRecord,
-    Grader,
+    GraderColumn,
 )
 from engine.dataset import Dataset, look_through
 from engine.engine import Engine
@@ -58,7 +58,7 @@ class CompareCommand:
     dataset: Path | None
     values: dict[str, object]
     repeats: int
-    graders: tuple[Grader, ...]
+    graders: tuple[GraderColumn, ...]
     resume: str
     out: Path | None
     exact: bool
@@ -154,14 +154,14 @@ def _loaded(flow: str | None, prompt: str, system: str) -> LoadedFlow | None:
     return None if flow is None else open_flow(flow, tolerant=True)
 
 
-def _graders(keys: list[str], columns: list[str], judges: list[str], profile: str) -> tuple[Grader, ...]:
-    found = [Grader(name=key, kind="key", key=key) for key in keys]
+def _graders(keys: list[str], columns: list[str], judges: list[str], profile: str) -> tuple[GraderColumn, ...]:
+    found = [GraderColumn(name=key, kind="key", key=key) for key in keys]
     for text in columns:
         column, _, how = text.partition(":")
         if how not in ("", "contains", "equal", "pattern"):
             usage(f'--expect: found "{how}", expected contains, equal or pattern.')
         match = cast("Literal['equal', 'contains', 'pattern']", how or "contains")
-        found.append(Grader(name=f"{column} {match}", kind="expected", key=column, match=match))
+        found.append(GraderColumn(name=f"{column} {match}", kind="expected", key=column, match=match))
     for text in judges:
         kind, _, question = text.partition(":")
         if kind not in ("binary", "rating", "vote"):
@@ -170,7 +170,7 @@ def _graders(keys: list[str], columns: list[str], judges: list[str], profile: st
         name = next(name for number in range(1, len(names) + 2) if (name := f"{kind} {number}") not in names)
         name = kind if kind not in names else name
         kinds = cast("Literal['binary', 'rating', 'vote']", kind)
-        found.append(Grader(name=name, kind=kinds, question=question.strip(), profile=profile))
+        found.append(GraderColumn(name=name, kind=kinds, question=question.strip(), profile=profile))
     return tuple(found)
 
 

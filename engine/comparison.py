@@ -27,7 +27,7 @@ from engine.comparison_values import (
     CompareOptions,
     CompareProgress,
     CompareRow,
-    Grader,
+    GraderColumn,
 )
 from engine.engine import Engine
 from engine.errors import ComparisonError, EngineError, FlowInvalid, StorageError, first_of
@@ -294,7 +294,7 @@ class Comparison:
                     self._open -= 1
                     self._changed.notify_all()
 
-    async def _next(self, lane: Lane) -> tuple[Cell, Grader | None] | None:
+    async def _next(self, lane: Lane) -> tuple[Cell, GraderColumn | None] | None:
         """The next piece of work; None when the comparison is over. Answers elsewhere may bring something to judge."""
         async with self._changed:
             while True:
@@ -366,7 +366,7 @@ class Comparison:
         if judged and self._add_grades(cell, result):
             self._ungraded[cell] = result
 
-    async def _judge(self, cell: Cell, grader: Grader) -> None:
+    async def _judge(self, cell: Cell, grader: GraderColumn) -> None:
         row = await self._read_row(cell.row)
         question = asked(self.job, self._flow, row, self._context(row))
         grade = await grade_by_model(self._engine, grader, question, self._ungraded[cell])

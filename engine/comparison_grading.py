@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.comparison_values import CellGrade, CellResult, CompareJob, CompareRow, Grader
+from engine.comparison_values import CellGrade, CellResult, CompareJob, CompareRow, GraderColumn
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.events import GradeOutcome, RunFinished, Statistics
@@ -26,18 +26,18 @@ _YES = frozenset(["true", "yes", "passed", "pass", "ok", "correct"])
 _NO = frozenset(["false", "no", "failed", "fail", "wrong", "incorrect"])
 
 
-def asks_model(grader: Grader) -> bool:
+def asks_model(grader: GraderColumn) -> bool:
     """Whether judging is a request of its own."""
     return grader.kind in ("binary", "rating", "vote")
 
 
-def judge_of(grader: Grader) -> ProfileRef:
+def judge_of(grader: GraderColumn) -> ProfileRef:
     """Who judges."""
     return grader.profile or Category.MEDIUM
 
 
 def grades_at_once(
-    graders: Sequence[Grader], content: str, outputs: Mapping[str, Sequence[object]], row: CompareRow
+    graders: Sequence[GraderColumn], content: str, outputs: Mapping[str, Sequence[object]], row: CompareRow
 ) -> tuple[CellGrade, ...]:
     """The grades that need no request."""
     grades = []
@@ -49,7 +49,7 @@ def grades_at_once(
     return tuple(grades)
 
 
-def _by_key(grader: Grader, values: Sequence[object]) -> CellGrade:
+def _by_key(grader: GraderColumn, values: Sequence[object]) -> CellGrade:
     """The mean of what the flow gave: numbers from 0 to 100, or words for yes and no."""
     ratings = [rating for value in values if (rating := rating_of(value)) is not None]
     if not ratings:
@@ -78,7 +78,7 @@ def rating_of(value: object) -> float | None:
     return number if 0 <= number <= 100 else None
 
 
-def _by_expected(grader: Grader, content: str, expected: str) -> CellGrade:
+def _by_expected(grader: GraderColumn, content: str, expected: str) -> CellGrade:
     if not expected.strip():
         explanation = f'the row has nothing in "{grader.key}"'
         return CellGrade(grader=grader.name, outcome=GradeOutcome.UNANSWERED, explanation=explanation)
@@ -92,7 +92,7 @@ def _by_expected(grader: Grader, content: str, expected: str) -> CellGrade:
     return CellGrade(grader=grader.name, outcome=outcome, rating=PASSED if met else FAILED, explanation=explanation)
 
 
-def _meets(grader: Grader, content: str, expected: str) -> bool:
+def _meets(grader: GraderColumn, content: str, expected: str) -> bool:
     answer, wanted = _folded(content), _folded(expected)
     match grader.match:
         case "equal":
@@ -125,7 +125,7 @@ class _Verdict:
     statistics: Statistics
 
 
-async def grade_by_model(engine: Engine, grader: Grader, question: str, result: CellResult) -> CellGrade:
+async def grade_by_model(engine: Engine, grader: GraderColumn, question: str, result: CellResult) -> CellGrade:
     """Ask a model to judge; a judge that cannot be asked gives no verdict, and says why."""
     wanted = f"{grader.question}\n\n{question}" if grader.question else question
     try:
@@ -142,13 +142,13 @@ async def grade_by_model(engine: Engine, grader: Grader, question: str, result: 
     )
 
 
-async def _voted(engine: Engine, grader: Grader, question: str, content: str) -> _Verdict:
+async def _voted(engine: Engine, grader: GraderColumn, question: str, content: str) -> _Verdict:
     vote = await Grader2(engine, judge_of(grader)).assess(question, content)
     explanation = f"{len(vote.answers)} votes: {', '.join(answer.strip()[:20] for answer in vote.answers)}"
     return _Verdict(vote.outcome, _yes_or_no(vote.outcome), explanation, Statistics.of_run(vote.statistic))
 
 
-async def _judged(engine: Engine, grader: Grader, question: str, content: str) -> _Verdict:
+async def _judged(engine: Engine, grader: GraderColumn, question: str, content: str) -> _Verdict:
     kind = AnswerGrader2 if grader.kind == "rating" else AnswerGraderBinary
     agent: Agent = kind("Judge", profile=judge_of(grader), descriptions=True, feedback_to="")
     flow = Flow(name=f"Judge: {grader.name}", agents=(agent,))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from engine.clients.addresses import is_loopback
-from engine.comparison_values import Cell, Grader
+from engine.comparison_values import Cell, GraderColumn
 from engine.profile import ModelProfile
 
 
@@ -24,11 +24,11 @@ class Lane:
     server: str
     workers: int
     asks: deque[Cell] = field(default_factory=deque)
-    grades: deque[tuple[Cell, Grader]] = field(default_factory=deque)
+    grades: deque[tuple[Cell, GraderColumn]] = field(default_factory=deque)
     unreached: int = 0
     """Cells in a row that found nobody."""
 
-    def take(self) -> tuple[Cell, Grader | None] | None:
+    def take(self) -> tuple[Cell, GraderColumn | None] | None:
         """The next piece of work."""
         if self.asks:
             return self.asks.popleft(), None

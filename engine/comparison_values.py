@@ -30,7 +30,7 @@ class Cell(NamedTuple):
     """From 1."""
 
 
-class Grader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GraderColumn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A column that judges each answer."""
 
     name: str
@@ -62,7 +62,7 @@ class CompareJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     category: str = ""
     """Only agents of this category ask the compared profiles; empty: all do."""
     repeats: int = 1
-    graders: tuple[Grader, ...] = ()
+    graders: tuple[GraderColumn, ...] = ()
     dataset: str = ""
     """Where the rows came from, for people."""
     inputs: dict[str, object] = {}
