@@ -44,6 +44,13 @@ def placeholder_names(text: str) -> tuple[str, ...]:
     return tuple(match[1].strip() for match in _PLACEHOLDER.finditer(text))
 
 
+def variable_name(text: str) -> str:
+    """The environment variable a text that is one placeholder stands for; empty when it is none."""
+    match = _PLACEHOLDER.fullmatch(text.strip())
+    name = match[1].strip().upper().replace(".", "_").replace("-", "_") if match else ""
+    return name if re.fullmatch(r"[A-Z_][A-Z0-9_]*", name) else ""
+
+
 def expand(
     text: str, *, key: str, own: Mapping[str, str], environ: Mapping[str, str], secrets: SecretLookup
 ) -> Expanded:

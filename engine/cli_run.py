@@ -36,6 +36,7 @@ from engine.flow.flow_inputs import inputs_context
 from engine.flow.restart import Restart
 from engine.flow.tools import allow_named
 from engine.number_text import cost_text, counted
+from engine.recorded_calls import calls
 from engine.recorded_runs import resume_point, start_point
 from engine.run import Run
 from engine.run_history import COMMITTED_AT_ONCE, RecordedRun
@@ -143,9 +144,11 @@ def show_recorded(recorded: RecordedRun, terminal: Terminal) -> None:
     """Print the answers, trace and statistics of a recorded run."""
     finished = next((event for event in recorded.events if isinstance(event, RunFinished)), None)
     terminal.result(f"{recorded.row.flow}: {recorded.row.status}")
+    numbers = {id(call.finished): call.number for call in calls(recorded.events)}
     for event in recorded.events:
         if isinstance(event, CompletionFinished):
-            terminal.result(f"\n{_place(event)}")
+            number = numbers.get(id(event))
+            terminal.result(f"\n{_place(event)}{f' (request {number})' if number else ''}")
             terminal.result(event.content)
         elif isinstance(event, BranchFailed):
             terminal.result(f"\n{_place(event)}: {event.error.message}")

@@ -14,12 +14,14 @@ from engine.cli_run import Again, RunOptions, run_flow, show_recorded
 from engine.cli_text import DONE
 from engine.comparison_text import comparison_json, comparison_lines
 from engine.flow.subflow_files import origin_path
+from engine.formed_request import FORMS, FormedRequest, request_text
 from engine.history_changes import salvage
 from engine.number_text import cost_text
+from engine.recorded_calls import calls
 from engine.recorded_runs import recorded_flow
 from engine.run_comparison import compare_runs
 from engine.run_export import FORMATS, export_run
-from engine.run_history import RunHistory
+from engine.run_history import RecordedRun, RunHistory
 
 Names = list[str] | None
 TrustOnce = Annotated[bool, typer.Option("--trust", help="Trust all the flow can do, for this run.")]
@@ -56,19 +58,47 @@ def runs_list(
 
 
 @runs_app.command("show")
-def runs_show(context: typer.Context, run_id: str, as_json: Json = False) -> None:
-    """Show what a recorded run answered, its trace and statistics."""
+def runs_show(
+    context: typer.Context,
+    run_id: str,
+    request: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this request, with --as.")] = None,
+    form: Annotated[str | None, typer.Option("--as", help=f"What to write it as: {', '.join(FORMS)}.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a recorded run answered, its trace and statistics; or one of its requests, to be sent again."""
     options: Options = context.obj
+    if form is not None and form not in FORMS:
+        usage(f'--as: found "{form}", expected one of {", ".join(FORMS)}.')
+    if (request is None) != (form is None):
+        usage("--request N and --as FORM go together: the number of the request, and what to write it as.")
+    if form is not None and as_json:
+        usage("--json: a request is written as --as says; leave one of them out.")
 
     async def show() -> int:
         recorded = await RunHistory(options.folders.history).run(run_id)
-        if as_json:
+        if request is not None and form is not None:
+            options.terminal.document(request_text(_formed(recorded, request), form).rstrip("\n"))
+        elif as_json:
             print_json(_plain(recorded))
         else:
             show_recorded(recorded, options.terminal)
         return DONE
 
     finish(show())
+
+
+def _formed(recorded: RecordedRun, number: int) -> FormedRequest:
+    """The request of this number; says what there is when there is none."""
+    found = calls(recorded.events)
+    if number > len(found):
+        usage(f"--request: found {number}, expected 1 to {len(found)}: run {recorded.row.id} has no more requests.")
+    call = found[number - 1]
+    if call.request is None:
+        usage(
+            f"--request: request {number} ({call.place}) is not recorded as it went out: nothing was sent, or an "
+            "earlier version of the program recorded the run."
+        )
+    return call.request
 
 
 @runs_app.command("resume")

@@ -11,6 +11,7 @@ import msgspec
 from engine.content import KeptPart
 from engine.conversation import Conversation, ToolCall, ToolChoice
 from engine.errors import Attempted
+from engine.formed_request import FormedRequest
 from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.statistics import CompletionStatistics
 
@@ -49,6 +50,8 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Set when a failed attempt will be repeated."""
     shortened: "ShortenedNotice | None" = None
     """Set before a prompt is sent that was too long as a whole."""
+    formed: FormedRequest | None = None
+    """Set when a request goes out that differs from the one before; of an answer from the cache, before it."""
 
 
 class RetryNotice(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Checkpoints as rows: every text, turn and answer is stored once per run, however many contexts share it."""
+"""Checkpoints and requests as rows: every text, turn and answer is stored once per run, however many share it."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +14,10 @@ from engine.history_text import json_text
 
 SMALL = 64
 """Characters of JSON that are stored where they are used: a row of their own would be larger."""
+LONG = 256
+"""Characters of a text of a request from which on it is stored once per run: each request repeats those before it."""
+MARK = "\x01"
+"""Before the number of the blob that holds such a text; before a text that itself begins like that."""
 REMEMBERED = 4096
 """Shared objects a run is known to have stored already; more would keep a large run in memory."""
 
@@ -65,10 +69,31 @@ class ContextRows:
         self._blobs = 0
         self._known: dict[int, tuple[int, object]] = {}
         """Id of a shared object → number of its blob; the object itself is kept so that its id stays its own."""
+        self._texts: dict[str, int] = {}
+        """Long text of a request → number of its blob."""
 
     def forget(self) -> None:
         """Store everything again: the blobs so far are lost."""
         self._known.clear()
+        self._texts.clear()
+
+    def body(self, body: dict[str, object]) -> dict[str, object]:
+        """The body of a request with the numbers of blobs in the place of its long texts."""
+        return {name: self._short(value) for name, value in body.items()}
+
+    def _short(self, value: object) -> object:
+        if isinstance(value, str):
+            if len(value) < LONG:
+                return f"{MARK}{value}" if value.startswith(MARK) else value
+            number = self._texts.get(value)
+            if number is None:
+                if len(self._texts) >= REMEMBERED:
+                    self._texts.clear()
+                number = self._texts[value] = self._add(json_text(value))
+            return f"{MARK}{number}"
+        if isinstance(value, Mapping):
+            return {name: self._short(item) for name, item in value.items()}
+        return [self._short(item) for item in value] if isinstance(value, list | tuple) else value
 
     def data(self, checkpoint: Checkpoint) -> str:
         """The checkpoint as JSON."""
@@ -141,9 +166,13 @@ class ContextRows:
             return known[0]
         if len(self._known) >= REMEMBERED:
             self._known.clear()
+        number = self._add(text(item))
+        self._known[id(item)] = (number, item)
+        return number
+
+    def _add(self, data: str) -> int:
         self._blobs += 1
-        self._add_blob((self._run_id, self._blobs, text(item)))
-        self._known[id(item)] = (self._blobs, item)
+        self._add_blob((self._run_id, self._blobs, data))
         return self._blobs
 
 
@@ -207,6 +236,18 @@ class ContextReader:
         if row is None:
             return {}
         return self._values(msgspec.json.decode(row[0], type=_Record).contexts[0])
+
+    def body(self, body: dict[str, object]) -> dict[str, object]:
+        """The body of a request as `ContextRows.body` had it."""
+        return {name: self._whole(value) for name, value in body.items()}
+
+    def _whole(self, value: object) -> object:
+        if isinstance(value, str) and value.startswith(MARK):
+            text = value.removeprefix(MARK)
+            return text if text.startswith(MARK) else self._blob(int(text), str)
+        if isinstance(value, dict):
+            return {name: self._whole(item) for name, item in value.items()}
+        return [self._whole(item) for item in value] if isinstance(value, list) else value
 
     def _snapshot(self, stored: _Context) -> Snapshot:
         self.as_text.update(stored.as_text)

@@ -9,6 +9,7 @@ from engine.completion import FinishReason, Phase
 from engine.content import KeptPart
 from engine.conversation import ToolCall
 from engine.errors import Attempted, CircuitOpen, ConnectFailed, LocalModelError
+from engine.formed_request import FormedRequest
 from engine.statistics import CompletionStatistics, CostProvenance, RequestStatistic
 
 
@@ -142,6 +143,16 @@ class PromptReady(Event, frozen=True, tag="prompt_ready"):
     """The raw prompt, when the profile speaks text completions."""
     raw_format: str = ""
     """The prompt format it is written in."""
+
+
+class RequestFormed(Event, frozen=True, tag="request_formed"):
+    """The request of an attempt goes out, or would if the cache had no answer; again when a part of it had to change.
+
+    What PromptReady tells is what was asked for; this is what is on the wire.
+    """
+
+    attempt: int
+    request: FormedRequest
 
 
 class PhaseChanged(Event, frozen=True, tag="phase_changed"):
@@ -351,6 +362,7 @@ AnyEvent = (
     | AgentStarted
     | SplitStarted
     | PromptReady
+    | RequestFormed
     | PhaseChanged
     | ChunkReceived
     | CacheHit

@@ -12,8 +12,8 @@ import msgspec
 
 from engine.checkpoints import Checkpoint
 from engine.context_rows import ContextReader
-from engine.events import AgentFinished, AnyEvent, RunStarted, Statistics, read_event
-from engine.history_rows import STATEMENTS, finish_run, merge_chunks
+from engine.events import AgentFinished, AnyEvent, RequestFormed, RunStarted, Statistics, read_event
+from engine.history_rows import STATEMENTS, finish_run, merge_chunks, with_body
 from engine.process_identity import is_alive
 from engine.statistics import CostProvenance, RequestStatistic
 
@@ -240,6 +240,8 @@ def read_run(connection: sqlite3.Connection, run_id: str, reader: ContextReader 
             event = read_event(text)
             if number is not None and isinstance(event, AgentFinished):
                 event = msgspec.structs.replace(event, values=reader.values(number))
+            elif isinstance(event, RequestFormed):
+                event = with_body(event, reader.body(event.request.body))
             events.append(event)
         except msgspec.MsgspecError:
             unreadable += 1

@@ -14,6 +14,7 @@ from engine.events import (
     ChunkReceived,
     CompletionFinished,
     Event,
+    RequestFormed,
     RunFinished,
     RunStarted,
     Statistics,
@@ -195,6 +196,8 @@ class HistoryRows:
         if isinstance(event, AgentFinished) and (known := run.leaving.pop(id(event.values), None)) is not None:
             number = known[1]
             event = msgspec.structs.replace(event, values={})
+        elif isinstance(event, RequestFormed):
+            event = with_body(event, run.contexts.body(event.request.body))
         self._rows.append((INSERT_EVENT, (event.run_id, run.seq, json_text(event), number)))
         run.seq += 1
 
@@ -213,6 +216,11 @@ def _request(event: CompletionFinished, seq: int) -> tuple[Value, ...]:
         used.first_token,
         str(event.finish_reason),
     )
+
+
+def with_body(event: RequestFormed, body: dict[str, object]) -> RequestFormed:
+    """The event with another body."""
+    return msgspec.structs.replace(event, request=msgspec.structs.replace(event.request, body=body))
 
 
 def finish_run(run_id: str, status: str, seconds: float, used: Statistics) -> Row:

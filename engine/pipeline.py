@@ -189,6 +189,8 @@ class _CachedStream(StreamLayer):
             return
         entry = await self._board(key, asking)
         if entry is not None:
+            if not self._request.profile.embedded:  # one that may not run has no address
+                yield Chunk(formed=asking.formed())
             self._completion = entry.completion(self._request.profile.name)
             if entry.content or entry.reasoning:
                 yield Chunk(content=entry.content, reasoning=entry.reasoning)

@@ -137,6 +137,8 @@ class ModelProfile:
     """Empty: the first model the server lists."""
     url: str = ""
     api_key: str = field(default="", repr=False)
+    key_variable: str = ""
+    """The environment variable the file names for the key; empty: it names none."""
     max_tokens: int = 1024
     """Limit of the answer in tokens."""
     max_context: int = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any
 
-from engine.api_keys import SecretLookup, expand, has_placeholder, placeholder_names
+from engine.api_keys import SecretLookup, expand, has_placeholder, placeholder_names, variable_name
 from engine.errors import Problem, ProfileInvalid
 from engine.profile import ModelProfile, Overrides, ProfileOptions, Provider
 from engine.profile_file import Entry, PropertiesFile
@@ -208,6 +208,8 @@ class _Builder:
                 self._values.put(key, text)  # to be shown; such a profile is not used
         else:
             self._parse(key, entry, expanded.text.strip(), text)
+            if key.field == "api_key":
+                self._values.profile["key_variable"] = variable_name(text)
 
     def _parse(self, key: Key, entry: Entry, text: str, written: str) -> None:
         try:

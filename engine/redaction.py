@@ -55,10 +55,15 @@ class Secrets:
         """The text as `redact` leaves it, with all known secrets and all keys that have a shape."""
         return _OTHER.sub(HIDDEN, redact(text, self._values))
 
-    def hide(self, text: str) -> str:
-        """For a sentence to a person: known secrets and bare keys go, words that only name a key stay."""
+    def without(self, text: str) -> str:
+        """The text without known secrets; everything else stays, whatever it looks like."""
         for secret in sorted(self._values, key=len, reverse=True):
             text = text.replace(secret, HIDDEN)
+        return text
+
+    def hide(self, text: str) -> str:
+        """For a sentence to a person: known secrets and bare keys go, words that only name a key stay."""
+        text = self.without(text)
         return _OTHER.sub(HIDDEN, _shapes(text))
 
 

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu
 
 from engine import Engine
 from engine.events import ErrorInfo
+from engine.formed_request import FORMS
 from workbench.designer.frame_edits import COLORS
 from workbench.documents import Documents
 from workbench.explorer import ExplorerItem
@@ -17,6 +18,7 @@ from workbench.flow_tab import BROKEN_OFF, FlowTab
 from workbench.main_window import MainWindow
 from workbench.overview import Overview
 from workbench.run_actions import RunActions
+from workbench.run_panel.prompt_view import copy_name, copy_request, copy_tip
 from workbench.run_panel.run_rows import Row
 from workbench.run_panel.run_state import Branch
 from workbench.saved_agents import SavedAgents
@@ -264,10 +266,25 @@ class ContextMenus(QObject):
         fault = row_error(row)
         if fault:
             self._add_copy(menu, self.tr("Copy error"), fault)
+        self._add_request(menu, row)
         menu.addSeparator()
         menu.addAction(self.tr("Show on the canvas"), partial(tab.editor.reveal, row.agent))
         menu.addAction(self._window.actions_by_id["copy_summary"])
         menu.popup(place)
+
+    @staticmethod
+    def _add_request(menu: QMenu, row: Row) -> None:
+        """What one call sent; a line of several has none to copy."""
+        branch = row.only_branch
+        attempt = row.attempt or (branch.attempt if branch is not None else None)
+        if attempt is None or row.tool is not None:
+            return
+        menu.setToolTipsVisible(True)
+        menu.addSeparator()
+        for form in FORMS:
+            action = menu.addAction(copy_name(form), partial(copy_request, attempt, form))
+            action.setEnabled(attempt.request is not None)
+            action.setToolTip(copy_tip(attempt))
 
     @staticmethod
     def _add_copy(menu: QMenu, text: str, copied: str) -> QAction:

@@ -230,3 +230,19 @@ class Client(Protocol):
     def capabilities(self, profile: ModelProfile) -> Capabilities:
         """What the profile says can be asked."""
         ...
+
+
+def check_abilities(client: Client, request: ChatRequest) -> None:
+    """Raise ProfileError for a request with what the profile says its model cannot take."""
+    profile = request.profile
+    if request.conversation.has_images and not client.capabilities(profile).images:
+        what, key = "The prompt has a picture", "supportsImages"
+    elif request.tools is not None and not profile.options.supports_tools:
+        what, key = "The request has tools", "supportsTools"
+    else:
+        return
+    raise ProfileError(
+        f"{what}, but the profile {profile.name} takes none.",
+        hint=f"Choose a profile of a model that does, or set {key}=true in this one if its model does.",
+        facts=Place.of(profile, profile.url).facts(),
+    )

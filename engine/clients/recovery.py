@@ -17,9 +17,10 @@ from typing import Self
 from engine.clients.adapting import adapted
 from engine.clients.addresses import target_of
 from engine.clients.attempt import Attempt
-from engine.clients.base import Answer, ChatRequest, Client, WireRequest
+from engine.clients.base import Answer, ChatRequest, Client, WireRequest, check_abilities
 from engine.clients.endpoints import Clock, Endpoints, Route
 from engine.clients.failures import Failure, Place, failure_class
+from engine.clients.formed import formed
 from engine.clients.gate import Admission
 from engine.clients.model_facts import FactBook
 from engine.clients.model_names import ModelNames
@@ -31,13 +32,13 @@ from engine.clients.watchdog import Limits
 from engine.completion import Chunk, Completion, Phase, RetryNotice
 from engine.errors import (
     Attempted,
-    ProfileError,
     ProtocolError,
     RateLimited,
     RequestError,
     RequestRejected,
     ServerError,
 )
+from engine.formed_request import FormedRequest
 from engine.interceptors import Call, Guard, Passage, current_run
 from engine.statistics import CompletionStatistics
 
@@ -119,6 +120,10 @@ class CompletionStream:
         self._guards = guards
         self._chunks = self._run()
         self._wire: WireRequest | None = None
+        self._told: WireRequest | None = None
+        """The request that was told of last."""
+        self._outgoing: WireRequest | None = None
+        """The one that was sent last, with the address it was sent to."""
         self._model = ""
         """The one that is asked."""
         self._attempt: Attempt | None = None
@@ -184,6 +189,8 @@ class CompletionStream:
                         yield told
                     attempt = await self._start(route.url)
                     try:
+                        if chunk := self._tell():
+                            yield chunk
                         if await attempt.connected() and (chunk := self._enter(Phase.READING_PROMPT)):
                             yield chunk
                         await attempt.opened()
@@ -276,7 +283,7 @@ class CompletionStream:
     async def prepare(self) -> WireRequest:
         """Form the request: it is the one that will be sent, unless the server refuses a part of it."""
         if self._wire is None:
-            self._check_abilities()
+            check_abilities(self._client, self._request)
             model = await self._requests.models.chosen(self._client, self._request.profile)
             self._request = await self._requests.facts.inform(self._client, self._request, model)
             self._model = model
@@ -284,6 +291,19 @@ class CompletionStream:
             self._wire = self._client.form(self._request, model)
             self.warnings += [note for note in self._wire.warnings if note not in self.warnings]
         return self._wire
+
+    def formed(self) -> FormedRequest | None:
+        """A copy of the request that was sent last, or will be; None before `prepare`."""
+        wire = self._outgoing or self._wire
+        return None if wire is None else formed(wire, self._request.profile)
+
+    def _tell(self) -> Chunk | None:
+        """The chunk that tells of the request that has gone out, unless it is that of the attempt before."""
+        wire, before = self._outgoing, self._told
+        self._told = wire
+        if wire is None or (before is not None and (wire.url, wire.body) == (before.url, before.body)):
+            return None
+        return Chunk(formed=self.formed())
 
     @property
     def shortened(self) -> bool:
@@ -293,21 +313,6 @@ class CompletionStream:
     def take_notice(self) -> Chunk | None:
         """What the prompt lost when the request was formed; told once."""
         return self._fit.take_notice()
-
-    def _check_abilities(self) -> None:
-        """Refuse what the profile says its model cannot do."""
-        request, profile = self._request, self._request.profile
-        if request.conversation.has_images and not self._client.capabilities(profile).images:
-            what, key = "The prompt has a picture", "supportsImages"
-        elif request.tools is not None and not profile.options.supports_tools:
-            what, key = "The request has tools", "supportsTools"
-        else:
-            return
-        raise ProfileError(
-            f"{what}, but the profile {profile.name} takes none.",
-            hint=f"Choose a profile of a model that does, or set {key}=true in this one if its model does.",
-            facts=Place.of(profile, profile.url).facts(),
-        )
 
     def address(self, url: str, api_key: str) -> None:
         """Tell where the server is that was not running when the request was formed."""
@@ -337,6 +342,7 @@ class CompletionStream:
         )
         place = Place.of(request.profile, wire.url)
         self._sent += 1
+        self._outgoing = wire
         self._attempt = Attempt(self._requests.transport, self._client, request, wire, place, limits)
         return self._attempt
 

@@ -21,7 +21,8 @@ from engine.errors import ConnectFailed, ProtocolError, RequestError
 if TYPE_CHECKING:
     import aiohttp
 
-USER_AGENT = "flow-workbench"
+ALWAYS_SENT = {"User-Agent": "flow-workbench", "Accept-Encoding": "identity"}
+"""Headers of every request."""
 KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "proxy-authorization", "cookie"})
 """Headers that hold a key, in lower case."""
 MODEL_SERVERS = AddressRule()
@@ -224,9 +225,8 @@ class Transport:
             self._check(url, headers, place, rule)
             await self.load()
             host = self._host(url, rule, place)
-            sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **headers}
             begun = time.monotonic()
-            raw = await _sent(host, method, self._address(url), sent, body, watch)
+            raw = await _sent(host, method, self._address(url), ALWAYS_SENT | dict(headers), body, watch)
         except asyncio.CancelledError:
             if watch.expired:
                 raise timeout(watch.expired, place) from None

@@ -18,6 +18,7 @@ from engine.events import (
     PhaseChanged,
     PromptReady,
     PromptShortened,
+    RequestFormed,
     Retrying,
     Statistics,
     Warned,
@@ -281,7 +282,7 @@ class RequestLoop:
         try:
             async with self._opened(asking, conversation, tools) as stream:
                 async for chunk in stream:
-                    if chunk.phase is not None or chunk.retry is not None or chunk.shortened is not None:
+                    if chunk.phase or chunk.retry or chunk.shortened or chunk.formed:
                         await self._progress(chunk, place, attempt)
                     if chunk.content or chunk.reasoning:
                         if live and not content:
@@ -310,6 +311,8 @@ class RequestLoop:
     async def _progress(self, chunk: Chunk, place: Place, attempt: int) -> None:
         if chunk.phase is not None:
             await send(self._emit, PhaseChanged(time=time(), phase=chunk.phase, attempt=attempt, **place))
+        if chunk.formed is not None:
+            await send(self._emit, RequestFormed(time=time(), attempt=attempt, request=chunk.formed, **place))
         if (cut := chunk.shortened) is not None:
             await send(
                 self._emit,

@@ -1,22 +1,29 @@
 """Events become rows in their order; how chunks were cut does not matter."""
 
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.context_rows import ContextReader, ContextRows
 from engine.events import (
     AgentFinished,
     AnyEvent,
     BranchFailed,
     ChunkReceived,
     ErrorInfo,
+    RequestFormed,
     RunFinished,
     Warned,
     read_event,
 )
+from engine.formed_request import FormedRequest
 from engine.history_rows import (
     FINISH_RUN,
+    INSERT_BLOB,
     INSERT_EVENT,
     INSERT_INPUTS,
     INSERT_REQUEST,
@@ -26,6 +33,7 @@ from engine.history_rows import (
     clean,
     merge_chunks,
 )
+from engine.history_text import json_text
 from tests.helpers.history_events import CALL_COST, run_events
 
 
@@ -188,3 +196,41 @@ def test_every_way_to_cut_the_text_gives_the_same_run(cuts: list[tuple[str, int,
 
     assert texts(merge_chunks(stored)) == texts(merge_chunks(sent))
     assert len(merge_chunks(stored)) == len({(branch, attempt) for branch, attempt, *_ in cuts})
+
+
+def request(body: dict[str, object]) -> RequestFormed:
+    formed = FormedRequest(url="http://here", headers={}, body=body)
+    return RequestFormed(time=1.0, run_id="r", agent="a", step=1, attempt=1, request=formed)
+
+
+def test_the_long_texts_of_requests_are_stored_once() -> None:
+    rows, long = collector(), "word " * 100
+    turns = [{"role": "system", "content": long}, {"role": "user", "content": f"{long}?"}]
+    rows.add(request({"messages": turns[:1], "stream": True}))
+    rows.add(request({"messages": turns, "odd": "\x01" + "1", "none": None}))
+    taken = rows.take()
+    assert [values[2] for number, values in taken if number == INSERT_BLOB] == [json_text(long), json_text(f"{long}?")]
+    assert sum(len(str(values[2])) for number, values in taken if number == INSERT_EVENT) < 800
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.sampled_from(["", "\x01", "\x011", "\x01\x01", "x" * 300, "\x01" * 300]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab\x01"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.dictionaries(st.sampled_from(["model", "messages"]), json_values), min_size=1, max_size=3))
+def test_recorded_bodies_come_back_as_they_were(bodies: list[dict[str, object]]) -> None:
+    blobs: list[tuple[str, int, str]] = []
+    rows = ContextRows("r", blobs.append)
+    stored = [json_text(rows.body(body)) for body in bodies]
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE blobs (run_id TEXT, id INTEGER, data TEXT)")
+        connection.executemany("INSERT INTO blobs VALUES (?, ?, ?)", blobs)
+        reader = ContextReader(connection, "r")
+        assert [reader.body(msgspec.json.decode(text)) for text in stored] == bodies

@@ -37,6 +37,7 @@ async def test_reading_the_prompt_is_told_before_the_answer_begins() -> None:
         async with requests() as sender, stream_of(sender, profile_for(server.url)) as stream:
             chunks = aiter(stream)
             assert await anext(chunks) == Chunk(phase=Phase.CONNECTING)
+            assert (await anext(chunks)).formed is not None
             assert await anext(chunks) == Chunk(phase=Phase.READING_PROMPT)
 
 

@@ -25,6 +25,7 @@ from engine.events import (
     PlanChanged,
     PromptReady,
     PromptShortened,
+    RequestFormed,
     Retrying,
     RunFinished,
     RunStarted,
@@ -178,7 +179,7 @@ class RunOverlay:
                 self._note(event)
             case RunFinished():
                 self._finish_run(event)
-            case SplitStarted() | ToolCalled() | PlanChanged() | FileProduced():
+            case SplitStarted() | RequestFormed() | ToolCalled() | PlanChanged() | FileProduced():
                 pass
             case _:
                 assert_never(event)

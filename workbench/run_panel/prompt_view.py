@@ -3,13 +3,15 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QShowEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
+from PySide6.QtCore import QCoreApplication, QSize, Qt, QTimer
+from PySide6.QtGui import QGuiApplication, QShowEvent, QTextBlockFormat, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QToolButton, QVBoxLayout, QWidget
 
 from engine.errors import ProfileError
 from engine.events import PromptShortened
+from engine.formed_request import FORMS, request_text
 from engine.prompt_strategies import strategy_named
 from workbench.run_panel.labels import Figures, plain_tip
 from workbench.run_panel.markdown_text import CODE_LINE, ClosedDocument
@@ -17,6 +19,8 @@ from workbench.run_panel.pane_text import TextShaper
 from workbench.run_panel.run_state import Attempt
 from workbench.text_format import visible_text
 from workbench.theme import theme
+
+translate = QCoreApplication.translate
 
 SHOWN_CHARACTERS = 200_000
 """Of each turn; the clipboard gets it whole."""
@@ -41,6 +45,8 @@ class PromptView(QWidget):
         document.setDocumentMargin(theme.px(4))
         self._edit.setDocument(document)
         self._foot = Figures(11, parent=self)
+        self._foot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.copy_buttons = {form: QToolButton(self) for form in FORMS}
         self._steps: Iterator[None] = iter(())
         self._rest = QTimer(self)
         self._rest.setInterval(0)
@@ -49,13 +55,28 @@ class PromptView(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self._edit, 1)
-        layout.addWidget(self._foot)
+        self._bar = QHBoxLayout()
+        self._bar.setSpacing(0)
+        self._bar.addWidget(self._foot, 1)
+        for form, name in ((form, copy_name(form)) for form in FORMS):
+            button = self.copy_buttons[form]
+            button.setText(name)
+            button.setAccessibleName(name)
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+            button.clicked.connect(partial(self._copy, form))
+            self._bar.addWidget(button)
+        layout.addLayout(self._bar)
         theme.changed.connect(self._restyle)
         self._restyle()
 
     def _restyle(self) -> None:
-        self._foot.setFixedHeight(theme.px(26))
+        self._foot.setFixedHeight(theme.px(30))
         self._foot.setContentsMargins(theme.px(12), 0, theme.px(12), 0)
+        self._bar.setContentsMargins(0, 0, theme.px(8), 0)
+        for button in self.copy_buttons.values():
+            button.setFont(theme.font(11))
+            button.setIcon(theme.icon("copy", 14))
+            button.setIconSize(QSize(theme.px(14), theme.px(14)))
         self._edit.setFont(theme.font(12, mono=True))
         self._turns = None
         self.show_attempt(self._attempt)
@@ -68,10 +89,17 @@ class PromptView(QWidget):
         if (turns is not self._turns or shortened is not self._shortened) and self.isVisible():
             self._turns, self._shortened = turns, shortened
             self._fill(attempt)
+        for button in self.copy_buttons.values():
+            button.setEnabled(attempt is not None and attempt.request is not None)
+            button.setToolTip(copy_tip(attempt))
         foot = visible_text(self._foot_text(attempt)) if attempt is not None else ""
         if foot != self._foot.text():
             self._foot.setText(foot)
             self._foot.setToolTip(plain_tip(foot))
+
+    def _copy(self, form: str) -> None:
+        if self._attempt is not None:
+            copy_request(self._attempt, form)
 
     def _foot_text(self, attempt: Attempt) -> str:
         parts = [
@@ -156,6 +184,26 @@ class PromptView(QWidget):
             return ""
         turns = self._attempt.raw or "\n\n".join(f"{role}\n{text}" for role, text in self._attempt.turns)
         return f"{turns}\n\n{self._foot_text(self._attempt)}".strip()
+
+
+def copy_name(form: str) -> str:
+    """What an action is called that copies a request in one of FORMS."""
+    return translate("PromptView", "Copy as curl") if form == "curl" else translate("PromptView", "Copy as Python")
+
+
+def copy_tip(attempt: Attempt | None) -> str:
+    """What would be copied, or why nothing can be."""
+    if attempt is not None and attempt.request is not None:
+        return translate("PromptView", "The request exactly as it went out; keys are read from the environment")
+    if attempt is not None and attempt.frozen_from:
+        return translate("PromptView", "The agent is frozen: nothing was sent")
+    return translate("PromptView", "No request is recorded that could be copied")
+
+
+def copy_request(attempt: Attempt, form: str) -> None:
+    """Put what an attempt sent on the clipboard, in one of FORMS."""
+    if attempt.request is not None:
+        QGuiApplication.clipboard().setText(request_text(attempt.request, form))
 
 
 def _segments(text: str, raw_format: str, end: int) -> list[tuple[int, int, bool]]:

@@ -29,6 +29,7 @@ from engine.events import (
     PlanChanged,
     PromptReady,
     PromptShortened,
+    RequestFormed,
     Retrying,
     RunFinished,
     RunResult,
@@ -220,7 +221,7 @@ class RunModel(QObject):
                 self._start_run(event)
             case AgentStarted() | SplitStarted():
                 self._start(event)
-            case PromptReady():
+            case PromptReady() | RequestFormed():
                 self._note_prompt(event)
             case CompletionFinished():
                 self._finish_attempt(event)
@@ -327,10 +328,13 @@ class RunModel(QObject):
         self.attempt_started.emit(event.step, event.branch, number)
         return attempt
 
-    def _note_prompt(self, event: PromptReady) -> None:
+    def _note_prompt(self, event: PromptReady | RequestFormed) -> None:
         attempt = self._attempt(event, event.attempt)
-        attempt.profile, attempt.turns, attempt.parameters = event.profile, event.turns, event.parameters
-        attempt.raw, attempt.raw_format = event.raw, event.raw_format
+        if isinstance(event, RequestFormed):
+            attempt.request = event.request
+        else:
+            attempt.profile, attempt.turns, attempt.parameters = event.profile, event.turns, event.parameters
+            attempt.raw, attempt.raw_format = event.raw, event.raw_format
         self.branch_changed.emit(event.step, event.branch)
 
     def _enter_phase(self, event: PhaseChanged) -> None:

@@ -16,6 +16,7 @@ from engine.events import (
     Statistics,
     ToolCalled,
 )
+from engine.formed_request import FormedRequest
 from engine.statistics import CostProvenance, weakest
 from workbench.token_estimate import piece_tokens
 
@@ -205,6 +206,8 @@ class Attempt:
     failure: str = ""
     """Why the handler could not use the answer."""
     error: ErrorInfo | None = None
+    request: FormedRequest | None = None
+    """What went out last, byte for byte; None: nothing did, or an earlier version recorded the run."""
     shortened: PromptShortened | None = None
     """What of the turns was not sent, if the prompt was too long."""
     retries: list[Retrying] = field(default_factory=list)
