@@ -38,8 +38,14 @@ class Report:
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """The end of a message about an unknown name: `; did you mean "…"?`, or nothing when no known one is similar."""
+    near = nearest(name, known)
+    return f'; did you mean "{near}"?' if near else ""
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """The known name that is most like another one, empty when none is like it or there are too many to compare."""
     if len(known) > _MOST_NAMES or len(name) > 100:
         return ""
     by_lower = {entry.lower(): entry for entry in known}
     near = difflib.get_close_matches(name.strip().lower(), by_lower, 1)
-    return f'; did you mean "{by_lower[near[0]]}"?' if near else ""
+    return by_lower[near[0]] if near else ""

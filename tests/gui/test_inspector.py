@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QPlainTextEdit
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QMenu, QPlainTextEdit
 
 from engine import load_flow
 from engine.flow.flow_spec import AgentSpec, AgentType
@@ -388,6 +388,36 @@ def test_a_key_that_nobody_provides_is_underlined_and_listed(tmp_path: Path) -> 
         assert bench.desk.overview.problems.isVisible()
         count = len(bench.tab.document.problems)
         assert bench.window.docks["problems"].windowTitle() == f"Problems  {count}"
+
+    in_window(tmp_path, story)
+
+
+def test_a_key_that_nobody_provides_is_mended_at_the_foot_of_the_prompt(tmp_path: Path) -> None:
+    async def story(bench: Workbench, form: AgentForm) -> None:
+        problems = form.prompt.problems
+        assert not problems.isVisible()
+        bench.type_text(form.template, "About {{tpoic}} and {{tpoic}}")
+        await bench.until(lambda: problems.isVisible() and problems.fix.isVisible())
+        assert problems.count.text() == "1"
+        assert problems.fix.toolTip() == "Correct tpoic to topic"
+        problems.fix.setFocus()
+        QTest.keyClick(problems.fix, Qt.Key.Key_Space)
+        assert form.template.toPlainText() == "About {{topic}} and {{topic}}"
+        assert undo_texts(bench)[-1] == "Correct tpoic to topic"
+        await bench.until(lambda: not problems.isVisible())
+
+        bench.type_text(form.template, "About {{zebras}}, {{tpoic}}")
+        await bench.until(lambda: problems.count.text() == "2" and problems.isVisible())
+        assert problems.fix.text() == "Fix…"
+        bench.click(problems.fix)
+        await bench.until(lambda: isinstance(QApplication.activePopupWidget(), QMenu))
+        menu = QApplication.activePopupWidget()
+        assert isinstance(menu, QMenu)
+        declare = next(one for one in menu.actions() if one.text() == "Declare the input zebras")
+        declare.trigger()
+        menu.close()
+        assert [item.key for item in bench.tab.document.spec.inputs] == ["topic", "zebras"]
+        await bench.until(lambda: problems.count.text() == "1")
 
     in_window(tmp_path, story)
 

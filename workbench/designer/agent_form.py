@@ -17,7 +17,7 @@ from workbench.designer.edits import rename_agent
 from workbench.designer.fields import Binding, LineField
 from workbench.designer.form_head import Head
 from workbench.designer.form_section import FormSection, Keys, translate
-from workbench.designer.key_edits import rename_key
+from workbench.designer.key_renamer import KeyRenamer
 from workbench.designer.prompt_view import Sources
 from workbench.designer.sections.conversation import ConversationSection
 from workbench.designer.sections.few_shot import FewShotSection
@@ -97,18 +97,18 @@ class AgentForm(QWidget):
             found = plugins(editor.document.spec)
             return [(name, _origin(found, name)) for name in tool_names(found)]
 
-        target = self.target
+        target, renamer = self.target, KeyRenamer(self.target)
         self._model = ModelSection(target, engine, self)
         self._conversation = ConversationSection(target, self)
         self.prompt = PromptSection(target, engine, self._model.profile, sources, self)
-        self.response = ResponseSection(target, named("handlers"), self._rename_key, self)
+        self.response = ResponseSection(target, named("handlers"), renamer, self)
         self.routes = RoutesSection(target, self)
-        self.operations = OperationsSection(target, named("functions"), self)
-        self.merge = MergeSection(target, named("merges"), self)
+        self.operations = OperationsSection(target, named("functions"), renamer, self)
+        self.merge = MergeSection(target, named("merges"), renamer, self)
         self.tools = ToolsSection(target, tools, self)
         self.few_shot = FewShotSection(target, self)
         self.limits = LimitsSection(target, self)
-        self.node = NodeSection(target, inputs_of, opened, self)
+        self.node = NodeSection(target, inputs_of, opened, renamer, self)
         self.grader = GraderSection(target, self)
         self.notes = NotesSection(target, self)
         self.sections: tuple[FormSection, ...] = (
@@ -255,11 +255,6 @@ class AgentForm(QWidget):
         step = translate("Inspector", "Rename %1 to %2").replace("%2", new).replace("%1", old)
         self._editor.edit(step, spec)
         self._editor.select([new])
-
-    def _rename_key(self, old: str, new: str) -> None:
-        spec = rename_key(self._editor.document.spec, old, new, agent=self.target.names[0])
-        step = translate("Inspector", "Rename key %1 to %2").replace("%2", new).replace("%1", old)
-        self._editor.edit(step, spec)
 
 
 def _origin(plugins: Plugins, name: str) -> str:

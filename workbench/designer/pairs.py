@@ -11,6 +11,7 @@ from engine.flow.json_places import member
 from workbench.designer.fields import Binding, LineField, TextField, translate
 from workbench.designer.form_section import FormSection, ListPart, RowFields
 from workbench.designer.json_field import json_or_text, value_text
+from workbench.designer.key_renamer import Rename, renamed_with
 from workbench.designer.schema_table import free_name
 from workbench.designer.targets import PartTarget, RowTarget, Target
 from workbench.widgets.template_edit import TemplateEdit
@@ -55,11 +56,14 @@ class PairsPart(ListPart):
         value_help: str = "",
         values_are_text: bool = False,
         wanted: str = "key",
+        rename: Rename | None = None,
     ) -> None:
         """`field` is the path of the object in the file; `hidden` are keys that have fields of their own.
 
         `step` is the name of every edit; `values_are_text`: no value is read as JSON.
+        `rename`: the names are keys that are renamed wherever they are used.
         """
+        self._rename = rename
         self._hidden, self._help, self._step, self._wanted = hidden, value_help, step, wanted
         self._are_text = values_are_text
         self._title = title
@@ -100,13 +104,15 @@ class PairsPart(ListPart):
 
     def _pair(self, target: RowTarget, parent: QWidget) -> RowFields:
         row = RowFields(target, parent)
+        key = Binding(target=target, path=".(name)", read=lambda one: one.key, write=self._renamed, step=self._step)
         row.add(
             LineField(
-                Binding(target=target, path=".(name)", read=lambda one: one.key, write=self._renamed, step=self._step),
+                key,
                 translate("Inspector", "Name"),
                 translate("Inspector", "Name of the entry"),
                 row,
                 name=f"{self._title}: {translate('Inspector', 'Name')}",
+                take=renamed_with(key, self._rename_key),
             )
         )
         name = f"{self._title}: {translate('Inspector', 'Value')}"
@@ -129,6 +135,10 @@ class PairsPart(ListPart):
             )
         )
         return row
+
+    def _rename_key(self, old: str, new: str) -> bool:
+        is_free = new not in {*(one.key for one in self.entries()), *self._hidden}
+        return self._rename is not None and is_free and self._rename(old, new)
 
     def _renamed(self, pair: Pair, key: str) -> Pair:
         taken = {*(one.key for one in self.entries()), *self._hidden} - {pair.key}

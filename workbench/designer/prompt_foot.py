@@ -5,7 +5,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine import Engine, ModelProfile
 from engine.flow.flow_spec import AgentSpec
@@ -13,12 +13,13 @@ from engine.statistics import CostProvenance
 from workbench.designer.form_section import translate
 from workbench.text_format import cost_text, tokens_text
 from workbench.theme import theme
+from workbench.widgets.elided import ElidedLabel
 
 QUIET_MS = 250
 """After the last keystroke, as an exact count may take longer than one; long texts are counted in a thread."""
 
 
-class PromptFoot(QLabel):
+class PromptFoot(ElidedLabel):
     """`~312 tok before values   ~$0.0009`; `~` where they are not known exactly."""
 
     def __init__(

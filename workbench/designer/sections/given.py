@@ -10,6 +10,7 @@ from engine.flow.flow_spec import AgentSpec
 from engine.flow.graders import GRADERS
 from workbench.designer.fields import Binding, Choice, ChoiceField, Field, LineField, TextField, TickField, bound
 from workbench.designer.form_section import FormSection, translate
+from workbench.designer.key_renamer import KeyRenamer
 from workbench.designer.pairs import PairsPart
 from workbench.designer.targets import AgentTarget
 
@@ -124,11 +125,12 @@ class NodeSection(FormSection):
         target: AgentTarget,
         inputs_of: Callable[[str], Sequence[str]],
         opened: Callable[[str], None],
+        renamer: KeyRenamer,
         parent: QWidget,
     ) -> None:
         """`inputs_of` names what a flow takes; `opened` shows a flow."""
         super().__init__("given", translate("Inspector", "What it is given"), target, parent)
-        self._inputs_of = inputs_of
+        self._inputs_of, self._renamer = inputs_of, renamer
         self.flow = LineField(
             bound(target, "flow", translate("Inspector", "Change flow of %1")),
             translate("Inspector", "Flow"),
@@ -172,6 +174,7 @@ class NodeSection(FormSection):
             value_help=_HELP[name](),
             values_are_text=name == "outputs",
             wanted=wanted,
+            rename=self._renamer.made_once if name == "outputs" else None,
         )
         head.setBuddy(part.list)
         self.body.addWidget(part.list)

@@ -9,6 +9,7 @@ from engine.flow.agent_check import BUILT_IN_MERGES
 from engine.flow.flow_spec import AgentSpec, MergeSpec
 from workbench.designer.fields import Binding, Choice, ChoiceField, Field, LineField, TextField, TickField, bound
 from workbench.designer.form_section import ExpressionField, FormSection, translate
+from workbench.designer.key_renamer import KeyRenamer, one_renamed_with, renamed_with
 from workbench.designer.targets import AgentTarget, PartTarget
 from workbench.designer.typed_values import names, names_text, one_line, optional, unescaped
 
@@ -18,7 +19,9 @@ FIELDS = ("key", "keys", "template", "separator", "header", "sort_by", "by")
 class MergeSection(FormSection):
     """Kind of merge, its options, and whether it waits for all branches of the run."""
 
-    def __init__(self, target: AgentTarget, merges: Callable[[], Sequence[str]], parent: QWidget) -> None:
+    def __init__(
+        self, target: AgentTarget, merges: Callable[[], Sequence[str]], renamer: KeyRenamer, parent: QWidget
+    ) -> None:
         """`merges` are the names of plug-ins that merge."""
         super().__init__("merge", translate("Inspector", "Branches"), target, parent, is_open=False)
         self._plugins = merges
@@ -35,7 +38,7 @@ class MergeSection(FormSection):
             target, "merge", read=lambda one: one.merge, write=lambda one, merge: replace(one, merge=merge)
         )
         self.part = part
-        self.options = self._options(part, step)
+        self.options = self._options(part, step, renamer)
         for field in self.options.values():
             self.add(field)
         self.add(
@@ -47,25 +50,35 @@ class MergeSection(FormSection):
             )
         )
 
-    def _options(self, part: PartTarget, step: str) -> dict[str, Field]:
+    def _options(self, part: PartTarget, step: str, renamer: KeyRenamer) -> dict[str, Field]:
         text = translate("Inspector", "The text of a branch; keys in {{ }} are replaced")
+
+        def rename(old: str, new: str) -> bool:
+            """One text is a key of its own; what is voted on is made elsewhere."""
+            merges = part.items()
+            voted = bool(merges) and merges[0].type == "vote"
+            return renamer.used(old, new) if voted else renamer.made_once(old, new)
+
+        key, keys = bound(part, "key", step), bound(part, "keys", step)
         return {
             "key": LineField(
-                bound(part, "key", step),
+                key,
                 translate("Inspector", "Key"),
                 translate("Inspector", "The key that is voted on, or that takes the joined text"),
                 self,
                 name=translate("Inspector", "Key of the merge"),
                 parse=optional,
+                take=renamed_with(key, rename),
             ),
             "keys": LineField(
-                bound(part, "keys", step),
+                keys,
                 translate("Inspector", "Keys"),
                 translate("Inspector", "Keys whose values are put together, with commas between"),
                 self,
                 name=translate("Inspector", "Keys of the merge"),
                 parse=names,
                 show=names_text,
+                take=one_renamed_with(keys, renamer.used),
             ),
             "template": TextField(
                 bound(part, "template", step),

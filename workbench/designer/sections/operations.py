@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 from engine.flow.flow_spec import AgentSpec, OperationSpec
 from workbench.designer.fields import Binding, Choice, ChoiceField, Field, LineField, bound
 from workbench.designer.form_section import ExpressionField, FormSection, ListPart, RowFields, translate
+from workbench.designer.key_renamer import KeyRenamer, renamed_with
 from workbench.designer.targets import AgentTarget, RowTarget
 from workbench.theme import theme
 
@@ -21,10 +22,10 @@ class OperationsSection(FormSection):
 
     target: AgentTarget
 
-    def __init__(self, target: AgentTarget, functions: Names, parent: QWidget) -> None:
+    def __init__(self, target: AgentTarget, functions: Names, renamer: KeyRenamer, parent: QWidget) -> None:
         """`functions` are the plug-in functions there are."""
         super().__init__("operations", translate("Inspector", "Before and after"), target, parent, is_open=False)
-        self._functions = functions
+        self._functions, self._renamer = functions, renamer
         self.parts: list[ListPart] = []
         self.pluses: list[QToolButton] = []
         self._heads: list[QLabel] = []
@@ -87,7 +88,7 @@ class OperationsSection(FormSection):
         return len(agents) == 1
 
     def _make(self, target: RowTarget, parent: QWidget) -> RowFields:
-        return _Operation(target, self._functions, parent)
+        return _Operation(target, self._functions, self._renamer, parent)
 
     def _restyle_heads(self) -> None:
         for head, plus in zip(self._heads, self.pluses, strict=True):
@@ -99,7 +100,7 @@ class OperationsSection(FormSection):
 class _Operation(RowFields):
     """One operation: what it does, with what, and when."""
 
-    def __init__(self, target: RowTarget, functions: Names, parent: QWidget) -> None:
+    def __init__(self, target: RowTarget, functions: Names, renamer: KeyRenamer, parent: QWidget) -> None:
         super().__init__(target, parent)
         step = translate("Inspector", "Edit operation of %1")
         self._functions = functions
@@ -113,14 +114,21 @@ class _Operation(RowFields):
                 name=translate("Inspector", "Kind of operation"),
             )
         )
+        key = Binding(
+            target=target, path=".set", read=lambda one: one.set or one.delete or "", write=_with_key, step=step
+        )
+
+        def rename(old: str, new: str) -> bool:
+            """A key that is deleted is another's: there another one is meant."""
+            return target.items()[0].set is not None and renamer.made_once(old, new)
+
         self._key = self.add(
             LineField(
-                Binding(
-                    target=target, path=".set", read=lambda one: one.set or one.delete or "", write=_with_key, step=step
-                ),
+                key,
                 translate("Inspector", "Key"),
                 translate("Inspector", "Name of the key in the context"),
                 self,
+                take=renamed_with(key, rename),
             )
         )
         self._to = self.add(

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from engine import Engine, ModelProfile
 from engine.flow.flow_spec import AgentSpec
-from workbench.designer.fields import Choice, ChoiceField, Field, LineField, TextField, bound
+from workbench.designer.fields import Choice, ChoiceField, Field, LineField, Problems, TextField, bound
 from workbench.designer.form_section import FormSection, Keys, translate
 from workbench.designer.prompt_foot import PromptFoot
+from workbench.designer.prompt_problems import PromptProblems
 from workbench.designer.prompt_view import PromptView, Sources
 from workbench.designer.targets import AgentTarget
 from workbench.designer.typed_values import names, names_text
@@ -50,9 +51,13 @@ class PromptSection(FormSection):
             editor=TemplateEdit(translate("Inspector", "Prompt"), self._written, least_lines=4),
         )
         self.foot = PromptFoot(engine, lambda: target.agent, profile, self._written)
+        self.problems = PromptProblems(target, self._written)
         self.add(self.system_prompt, to=column)
         self.add(self.template, to=column)
-        column.addWidget(self.foot)
+        foot = QHBoxLayout()
+        foot.addWidget(self.foot, 1)
+        foot.addWidget(self.problems)
+        column.addLayout(foot)
         self._add_more(column)
         self.view = PromptView(lambda: target.agent, sources, self)
         self.body.addWidget(self._written)
@@ -113,8 +118,9 @@ class PromptSection(FormSection):
 
     def stops(self) -> list[QWidget]:
         """Head, switch, and the side that is shown."""
-        fields = [stop for field in self.fields for stop in field.stops()]
-        return [self.head, *self.switch, *fields, *self.view.stops()]
+        more = [stop for field in (self.syntax, self.images) for stop in field.stops()]
+        texts = [self.system_prompt.edit, self.template.edit]
+        return [self.head, *self.switch, *texts, *self.problems.stops(), *more, *self.view.stops()]
 
     def refresh(self) -> None:
         """Show the prompts as they are now, and count them."""
@@ -128,6 +134,11 @@ class PromptSection(FormSection):
         self.foot.count_soon()
         if self.switch[1].isChecked():
             self.view.start()
+
+    def show_problems(self, problems: Problems) -> None:
+        """Say at each text what is wrong with it, and offer to mend it."""
+        super().show_problems(problems)
+        self.problems.show_problems(problems)
 
     def show_keys(self, keys: Keys) -> None:
         """Underline other keys, complete these."""

@@ -12,13 +12,13 @@ from engine.flow.schema_check import schema_faults
 from workbench.designer.fields import Binding, Choice, ChoiceField, Field, LineField, TextField, TickField, bound
 from workbench.designer.form_section import FormSection, ListPart, RowFields, asks_model, translate
 from workbench.designer.json_field import JsonField
+from workbench.designer.key_renamer import KeyRenamer, one_renamed_with, renamed_with
 from workbench.designer.schema_table import KINDS, Property, flat_schema, free_name, schema_of
 from workbench.designer.targets import AgentTarget, PartTarget, RowTarget, Target
 from workbench.designer.typed_values import names, names_text, one_line, optional, unescaped, whole_number
 from workbench.widgets.words import Words
 
 Names = Callable[[], Sequence[str]]
-RenameKey = Callable[[str, str], None]
 _FIELDS = ("key", "prefix", "schema", "headings", "separator", "then")
 
 
@@ -28,8 +28,8 @@ class ResponseSection(FormSection):
     several = True
     target: AgentTarget
 
-    def __init__(self, target: AgentTarget, handlers: Names, rename_key: RenameKey, parent: QWidget) -> None:
-        """`handlers` are the plug-ins that handle answers; `rename_key` renames a key wherever it is used."""
+    def __init__(self, target: AgentTarget, handlers: Names, renamer: KeyRenamer, parent: QWidget) -> None:
+        """`handlers` are the plug-ins that handle answers."""
         super().__init__("response", translate("Inspector", "Response"), target, parent)
         self._handlers = handlers
         step = translate("Inspector", "Change response of %1")
@@ -43,7 +43,7 @@ class ResponseSection(FormSection):
         )
         self.add(self.kind)
         self.main = PartTarget(target, "handler", read=_handler, write=_with_handler)
-        self.options = self._options(self.main, step, rename_key)
+        self.options = self._options(self.main, step, renamer)
         then_kind = Binding(target=self.main, path=".then", read=_then_kind, write=_with_then_kind, step=step)
         self.then_kind = ChoiceField(
             then_kind,
@@ -56,29 +56,22 @@ class ResponseSection(FormSection):
         self.then = PartTarget(
             self.main, "then", read=lambda one: one.then, write=lambda one, then: replace(one, then=then)
         )
-        self.then_options = self._options(self.then, step, rename_key)
-        self._add_table()
+        self.then_options = self._options(self.then, step, renamer)
+        self._add_table(renamer)
         self._add_rest(step)
 
-    def _options(self, part: Target, step: str, rename_key: RenameKey) -> dict[str, Field]:
-        def take_key(key: str | None) -> None:
-            handlers = part.items()
-            old = handlers[0].key or "response" if len(handlers) == 1 else ""
-            if old and key and key != old and len(self.target.names) == 1:
-                rename_key(old, key)
-            else:
-                part.change(step, lambda one: replace(one, key=key))
-
+    def _options(self, part: Target, step: str, renamer: KeyRenamer) -> dict[str, Field]:
+        key, headings = bound(part, "key", step), bound(part, "headings", step)
         fields: dict[str, Field] = {
             "key": LineField(
-                bound(part, "key", step),
+                key,
                 translate("Inspector", "Key"),
                 translate("Inspector", "The key of the context that takes the answer"),
                 self,
                 name=translate("Inspector", "Key of the answer"),
                 parse=optional,
                 hint="response",
-                take=take_key,
+                take=renamed_with(key, renamer.made, default="response"),
             ),
             "prefix": LineField(
                 bound(part, "prefix", step),
@@ -89,12 +82,13 @@ class ResponseSection(FormSection):
                 parse=optional,
             ),
             "headings": LineField(
-                bound(part, "headings", step),
+                headings,
                 translate("Inspector", "Columns"),
                 translate("Inspector", "Headings of the table, with commas between; each becomes a key"),
                 self,
                 parse=names,
                 show=names_text,
+                take=one_renamed_with(headings, renamer.made_once, prefix=lambda: _prefix(part)),
             ),
             "separator": LineField(
                 bound(part, "separator", step),
@@ -117,10 +111,11 @@ class ResponseSection(FormSection):
             self.add(field)
         return fields
 
-    def _add_table(self) -> None:
+    def _add_table(self, renamer: KeyRenamer) -> None:
         """The schema as a table, while it is a flat object."""
+        handler = _JsonHandler(self.target)
         self.table_target = PartTarget(
-            _JsonHandler(self.target),
+            handler,
             "schema",
             read=lambda one: flat_schema(one.schema),
             write=lambda one, flat: replace(one, schema=schema_of(flat)),
@@ -131,7 +126,7 @@ class ResponseSection(FormSection):
             *(self, self.table_target, "properties"),
             title=self._table_head.text(),
             kind=translate("Inspector", "Value %1"),
-            make=_property_row,
+            make=lambda target, parent: _property_row(target, handler, renamer, parent),
             steps=(
                 translate("Inspector", "Add value to the schema of %1"),
                 translate("Inspector", "Remove value from the schema of %1"),
@@ -262,16 +257,23 @@ def _show_options(options: dict[str, Field], handlers: Sequence[HandlerSpec]) ->
         field.setVisible(handler is not None and (name in used or there or field.is_refused))
 
 
-def _property_row(target: RowTarget, parent: QWidget) -> RowFields:
+def _prefix(handler: Target) -> str:
+    """What stands before a name to make a key of it."""
+    return next((one.prefix for one in handler.items() if one.prefix), "")
+
+
+def _property_row(target: RowTarget, handler: Target, renamer: KeyRenamer, parent: QWidget) -> RowFields:
     row = RowFields(target, parent)
     step = translate("Inspector", "Edit the schema of %1")
+    name = bound(target, "name", step)
     row.add(
         LineField(
-            bound(target, "name", step),
+            name,
             translate("Inspector", "Name"),
             translate("Inspector", "Name of the value; with the prefix it is a key"),
             row,
             name=translate("Inspector", "Name of the value"),
+            take=renamed_with(name, renamer.made_once, prefix=lambda: _prefix(handler)),
         )
     )
     row.add(
