@@ -105,7 +105,15 @@ if TYPE_CHECKING:
     from engine.plugins import Plugins
     from engine.profile import Category, ModelProfile, Overrides, ProfileRef, Provider
     from engine.profile_store import ProfileEntry, ProfileStore
-    from engine.prompt_library import Prompt, PromptError, PromptFile, PromptLibrary, PromptSnapshot
+    from engine.prompt_library import (
+        Prompt,
+        PromptChanged,
+        PromptEntry,
+        PromptError,
+        PromptFile,
+        PromptLibrary,
+        PromptSnapshot,
+    )
     from engine.prompt_strategies import PromptStrategy, register_strategy
     from engine.recorded_runs import resume_point, start_point, visits
     from engine.run import Run
@@ -218,6 +226,8 @@ __all__ = [
     "ProfileRef",
     "ProfileStore",
     "Prompt",
+    "PromptChanged",
+    "PromptEntry",
     "PromptError",
     "PromptFile",
     "PromptLibrary",
@@ -401,7 +411,15 @@ _MODULES = {
     "engine.plugins": ("Plugins",),
     "engine.profile": ("Category", "ModelProfile", "Overrides", "ProfileRef", "Provider"),
     "engine.profile_store": ("ProfileEntry", "ProfileStore"),
-    "engine.prompt_library": ("Prompt", "PromptError", "PromptFile", "PromptLibrary", "PromptSnapshot"),
+    "engine.prompt_library": (
+        "Prompt",
+        "PromptChanged",
+        "PromptEntry",
+        "PromptError",
+        "PromptFile",
+        "PromptLibrary",
+        "PromptSnapshot",
+    ),
     "engine.clients.wire_tape": ("ReplayTransport", "WireTape"),
     "engine.timers": ("Timing", "listening", "timed", "timer"),
     "engine.run": ("Run",),

@@ -41,6 +41,7 @@ from engine.prompt_library import PromptLibrary
 from engine.recorded_runs import recorded_flow, resume_point
 from engine.run import Run
 from engine.run_history import RunHistory
+from engine.run_prompts import RunPrompts
 from engine.sqlite_cache import SqliteCache
 from engine.tokenizers import TokenCount, Tokenizer, Tokenizers
 from engine.trust import TrustStore
@@ -93,7 +94,7 @@ class Engine:
         self._transport.tape = tape
         self._tokenizers = Tokenizers(self._server_tokens, self._server_text)
         self._requests = Requests(self._transport)
-        self._pipeline = Pipeline(self.server, self._requests, self._tokenizers, self.profiles.get)
+        self._pipeline = Pipeline(self.server, self._requests, self._tokenizers, self.profiles.get, self._run_prompts)
         self.cache = cache
         self._interceptors, self._guards = _sorted(interceptors)
         self._budget = Budget(used_today=self._used_today if history else None)
@@ -175,6 +176,9 @@ class Engine:
         self._pipeline.interceptors = (*self._interceptors, *map(PluggedInterceptor, settings.interceptors), *logging_)
         # Who waits in line comes before what could change meanwhile.
         self._pipeline.guards = (limit, self._budget, *self._guards, *logging_)
+
+    def _run_prompts(self) -> RunPrompts:
+        return RunPrompts.take(self.prompts, self._settings.prompt_language)
 
     async def _used_today(self) -> Spending:
         if self.history is None:
@@ -335,6 +339,7 @@ class Engine:
             restart=restart,
             frozen=frozen,
             breakpoints=breakpoints,
+            prompts=self._run_prompts(),
             grants=Grants(
                 folders=tuple(map(Path, self._settings.tool_folders)),
                 hosts=frozenset(host.lower() for host in self._settings.tool_hosts),

@@ -44,6 +44,8 @@ class EngineSettings:
     """How old a recorded run may be when the window starts; 0 = any age."""
     interceptors: tuple[str, ...] = ()
     """Names of interceptors of installed packages, in their order."""
+    prompt_language: str = "en"
+    """Of the prompts of agents and tools: a language or variant the library has texts in, else English is used."""
     tool_folders: tuple[str, ...] = ()
     """Folders the tool `read_file` may read."""
     tool_hosts: tuple[str, ...] = ()

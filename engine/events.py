@@ -98,6 +98,8 @@ class RunStarted(Event, frozen=True, tag="run_started"):
     flow: str
     profiles: dict[str, str] = {}
     """Agent name → name of the profile that will answer, as far as it is known."""
+    prompts: dict[str, str] = {}
+    """Prompt of the library → language and version of the text this run uses where it needs it."""
     origin: str = ""
     """How it came from a recorded run: `resume`, `from` or `repeat`; empty: it did not."""
     parent: str = ""

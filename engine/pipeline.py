@@ -16,6 +16,7 @@ from engine.errors import EngineError
 from engine.failover import FailoverStream
 from engine.interceptors import Guard, Interceptor
 from engine.profile import ModelProfile
+from engine.run_prompts import RunPrompts
 from engine.sensitive import LONG, Masking, concerns, masked
 from engine.single_flight import Flights, Seat
 from engine.statistics import CompletionStatistics, CostProvenance
@@ -44,8 +45,12 @@ class Pipeline:
         requests: Requests,
         tokenizers: Tokenizers,
         find: Callable[[str], ModelProfile],
+        prompts: Callable[[], RunPrompts],
     ) -> None:
-        """Put them together; `find` gives the profile of a name, or raises ProfileError."""
+        """Put them together; `find` gives the profile of a name, or raises ProfileError.
+
+        `prompts` gives the prompts of the library as they are now.
+        """
         self.cache: CompletionCache | None = None
         self.interceptors: tuple[Interceptor, ...] = ()
         self.guards: tuple[Guard, ...] = ()
@@ -57,6 +62,7 @@ class Pipeline:
         self._requests = requests
         self._tokenizers = tokenizers
         self._find = find
+        self._prompts = prompts
 
     async def stream(self, request: ChatRequest, use: CacheUse) -> AbstractAsyncContextManager[Stream]:
         """The stream of a request; nothing is sent before it is iterated. Raises ProfileError."""
@@ -68,7 +74,7 @@ class Pipeline:
     async def uncovered(self, request: ChatRequest, use: CacheUse) -> AbstractAsyncContextManager[Stream]:
         """The same without interceptors."""
         if request.tools is not None:
-            return ToolStream(request, lambda asked: self.plain(asked, use), self._without_tools)
+            return ToolStream(request, lambda asked: self.plain(asked, use), self._without_tools, self._prompts)
         return await self.plain(request, use)
 
     async def plain(self, request: ChatRequest, use: CacheUse) -> AbstractAsyncContextManager[Stream]:
@@ -91,7 +97,9 @@ class Pipeline:
         async def ask(asked: ChatRequest) -> AbstractAsyncContextManager[Stream]:
             return self._served(asked, await self.send(asked))
 
-        return await ask(request) if request.tools is None else ToolStream(request, ask, self._without_tools)
+        if request.tools is None:
+            return await ask(request)
+        return ToolStream(request, ask, self._without_tools, self._prompts)
 
     async def send(self, request: ChatRequest) -> CompletionStream:
         """The stream that asks the server; one of the embedded server must be told its address."""

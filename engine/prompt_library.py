@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from engine import bundled
 from engine.atomic_file import read_limited, write_atomically
-from engine.errors import EngineError, Problem, StorageError, TemplateError
+from engine.errors import EngineError, StorageError, TemplateError
+from engine.saved_versions import SavedVersion, SavedVersions
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -51,6 +52,10 @@ class PromptError(EngineError):
     """A prompt that does not exist, or cannot be used; `facts` names key and language."""
 
 
+class PromptChanged(PromptError):
+    """Somebody else has changed the text meanwhile: nothing was written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """One text of the library, as it was found."""
@@ -72,7 +77,23 @@ class Prompt:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names it uses as `{{name}}`, each once."""
-        return tuple(dict.fromkeys(_SLOT.findall(self.text)))
+        return tuple(dict.fromkeys(name for name, _ in slots(self.text)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptEntry:
+    """A text of the library, as a list shows it."""
+
+    key: str
+    language: str
+    shipped: bool
+    """Whether such a text came with the program."""
+    own: bool
+    """Whether there is one of the user."""
+    differs: bool = False
+    """Whether the user's text is another one than the shipped one, or the only one."""
+    fault: str = ""
+    """Why the user's text cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +112,7 @@ class PromptLibrary:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
+        self._earlier = None if folder is None else SavedVersions(folder / "earlier", MOST_VERSIONS, root=folder)
         self._compiled: dict[str, Template] = {}
         """Jinja2 templates, by the version of their text."""
 
@@ -101,6 +123,25 @@ class PromptLibrary:
     def languages(self, key: str) -> list[str]:
         """The languages and variants a key has texts in, sorted."""
         return sorted({language for known, language in [*self._shipped(), *self._own()] if known == key})
+
+    def entries(self) -> list[PromptEntry]:
+        """All texts there are, sorted by key and language. Raises StorageError when the folder cannot be read."""
+        own, shipped = self._own(), self._shipped()
+        return [self._entry(key, language, own, shipped) for key, language in sorted({*own, *shipped})]
+
+    def _entry(
+        self, key: str, language: str, own: Mapping[tuple[str, str], Path], shipped: Mapping[tuple[str, str], str]
+    ) -> PromptEntry:
+        place = key, language
+        differs, fault = place in own, ""
+        if place in own and place in shipped:
+            try:
+                differs = self.find(key, language).text != self.shipped(key, language).text
+            except StorageError as error:
+                fault = error.message
+        return PromptEntry(
+            key=key, language=language, shipped=place in shipped, own=place in own, differs=differs, fault=fault
+        )
 
     def find(self, key: str, language: str = FALLBACK) -> Prompt:
         """The text for a language: exactly that, else without its region, else `default`, else the built-in one.
@@ -121,6 +162,11 @@ class PromptLibrary:
             facts={"prompt": key[:100], "language": language[:40]},
         )
 
+    def shipped_group(self, key: str) -> list[Prompt]:
+        """The shipped texts of all keys that begin as this one: they are filled with the same values."""
+        first = key.partition(".")[0]
+        return [self.shipped(*place) for place in self._shipped() if place[0].partition(".")[0] == first]
+
     def shipped(self, key: str, language: str) -> Prompt:
         """The text that came with the program, for comparing; raises PromptError."""
         name = self._shipped().get((key, language))
@@ -129,32 +175,57 @@ class PromptLibrary:
         text = bundled.read_text(PACKAGE, FOLDER, name)
         return Prompt(key=key, language=language, text=text, shipped=True, jinja=name.endswith(JINJA))
 
-    def save(self, key: str, language: str, text: str) -> Prompt:
-        """Keep the user's own text, and the one before it; it holds from the next run on. Raises PromptError."""
+    def save(self, key: str, language: str, text: str, *, replaces: str | None = None) -> Prompt:
+        """Keep the user's own text, and the one before it; it holds from the next run on. Raises PromptError.
+
+        With `replaces`, the version of the text that was edited, it raises PromptChanged when another one is there now.
+        """
         folder = self._writable()
+        self.check_name(key, language)
+        path = folder / self._file_name(key, language)
+        if replaces is not None and self.find(key, language).version != replaces:
+            raise PromptChanged(
+                f"The text of {key} in {language} was changed elsewhere.",
+                hint="Nothing was saved.",
+                facts={"prompt": key, "language": language},
+            )
+        data = text.encode("utf-8", "replace")
+        if len(data) > SIZE_LIMIT:
+            raise PromptError(f"The text of {key} has {len(data):,} bytes, expected at most {SIZE_LIMIT:,}.")
+        self._keep(path)
+        write_atomically(path, data)
+        return self.find(key, language)
+
+    @staticmethod
+    def check_name(key: str, language: str) -> None:
+        """Raise PromptError when a text cannot be called so."""
         if not _NAME.fullmatch(key) or not _LANGUAGE.fullmatch(language):
             raise PromptError(f'"{key[:60]}.{language[:40]}" is no name of a prompt and its language.')
-        suffix = JINJA if (self._shipped().get((key, FALLBACK)) or "").endswith(JINJA) else PLAIN
-        path = folder / f"{key}.{language}{suffix}"
-        if path.exists():
-            self._keep(key, language, _decoded(read_limited(path, SIZE_LIMIT), path))
-        write_atomically(path, text.encode("utf-8"))
-        return self.find(key, language)
 
     def reset(self, key: str, language: str) -> None:
         """Take back the user's own text; it stays among the earlier ones."""
         path = self._own().get((key, language))
         if path is not None:
-            self._keep(key, language, _decoded(read_limited(path, SIZE_LIMIT), path))
-            path.unlink(missing_ok=True)
+            self._keep(path)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StorageError(f"The file {path} cannot be removed: {error.strerror or error}.") from error
 
-    def earlier(self, key: str, language: str) -> list[str]:
-        """Earlier texts of the user, the last one first."""
-        folder = self._versions(key, language)
-        if folder is None or not folder.exists():
+    def earlier(self, key: str, language: str) -> list[SavedVersion]:
+        """Earlier texts of the user, in UTF-8, the last one first."""
+        if self._folder is None or self._earlier is None:
             return []
-        paths = sorted(folder.glob(f"*{PLAIN}"), reverse=True)
-        return [_decoded(read_limited(path, SIZE_LIMIT), path) for path in paths]
+        return self._earlier.of(self._folder / self._file_name(key, language))
+
+    def _keep(self, path: Path) -> None:
+        if self._earlier is not None:
+            self._earlier.keep(path)
+
+    def _file_name(self, key: str, language: str) -> str:
+        """What the user's own text is called: as the shipped one."""
+        suffix = JINJA if (self._shipped().get((key, FALLBACK)) or "").endswith(JINJA) else PLAIN
+        return f"{key}.{language}{suffix}"
 
     def import_map(self, key: str, text: str) -> list[Prompt]:
         """Keep the texts of a JSON object language → text; raises PromptError for anything else."""
@@ -166,20 +237,11 @@ class PromptLibrary:
             raise PromptError(f"The texts of {key[:60]} are no JSON object of language and text.")
         return [self.save(key, language, value) for language, value in given.items()]
 
-    def problems(self, prompt: Prompt) -> list[Problem]:
-        """What is wrong with a text: names nobody fills, Jinja2 that cannot be read."""
-        file = f"{prompt.key}.{prompt.language}{JINJA if prompt.jinja else PLAIN}"
+    def preview(self, prompt: Prompt, values: Mapping[str, object]) -> str:
+        """The text with these values; what has none is empty. Raises TemplateError for Jinja2 that fails."""
         if prompt.jinja:
-            try:
-                self._template(prompt)
-            except TemplateError as error:
-                return [Problem(severity="error", message=str(error), file=file)]
-            return []
-        unknown = [name for name in prompt.variables if name not in VARIABLES]
-        return [
-            Problem(severity="warning", message=f"Nothing fills {{{{{name}}}}}: it will be empty.", file=file)
-            for name in unknown
-        ]
+            return self.render(prompt, values)
+        return "".join(text + str(values.get(name, "")) for text, name in _cut(prompt.text))
 
     def render(self, prompt: Prompt, values: Mapping[str, object]) -> str:
         """A Jinja2 template with its values, in the sandbox; raises TemplateError with its name and line."""
@@ -190,7 +252,7 @@ class PromptLibrary:
         try:
             return template.render(dict(values))
         except Exception as error:  # whatever a template can raise
-            raise _template_error(prompt, error) from error
+            raise template_error(prompt, error) from error
 
     def _template(self, prompt: Prompt) -> "Template":
         from engine.flow.sandbox import Sandbox, start_clock
@@ -201,7 +263,7 @@ class PromptLibrary:
             try:
                 known = self._compiled[prompt.version] = Sandbox().from_string(prompt.text)
             except Exception as error:
-                raise _template_error(prompt, error) from error
+                raise template_error(prompt, error) from error
         return known
 
     def _shipped(self) -> dict[tuple[str, str], str]:
@@ -211,7 +273,13 @@ class PromptLibrary:
     def _own(self) -> dict[tuple[str, str], Path]:
         if self._folder is None or not self._folder.is_dir():
             return {}
-        return {place: path for path in self._folder.iterdir() if (place := _place(path.name)) and path.is_file()}
+        try:
+            return {place: path for path in self._folder.iterdir() if (place := _place(path.name)) and path.is_file()}
+        except OSError as error:
+            raise StorageError(
+                f"The folder {self._folder} cannot be read: {error.strerror or error}.",
+                facts={"path": str(self._folder)},
+            ) from error
 
     def _writable(self) -> Path:
         if self._folder is None:
@@ -221,20 +289,6 @@ class PromptLibrary:
         except OSError as error:
             raise StorageError(f"The folder {self._folder} cannot be made: {error.strerror or error}.") from error
         return self._folder
-
-    def _versions(self, key: str, language: str) -> Path | None:
-        return None if self._folder is None else self._folder / "earlier" / f"{key}.{language}"
-
-    def _keep(self, key: str, language: str, text: str) -> None:
-        folder = self._versions(key, language)
-        if folder is None or text in self.earlier(key, language)[:1]:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        known = sorted(folder.glob(f"*{PLAIN}"))
-        number = int(known[-1].stem) + 1 if known and known[-1].stem.isdigit() else 1
-        write_atomically(folder / f"{number:06}{PLAIN}", text.encode("utf-8"))
-        for path in known[: max(0, len(known) + 1 - MOST_VERSIONS)]:
-            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +329,11 @@ class PromptSnapshot:
         for name in dict.fromkeys(missing):
             log.warning("The prompt %s has no value for {{%s}}.", key, name)
         return "".join(out)
+
+
+def slots(text: str) -> list[tuple[str, int]]:
+    """The `{{name}}` in a plain text: name, and where it begins."""
+    return [(found.group(1), found.start()) for found in _SLOT.finditer(text)]
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -327,7 +386,8 @@ def _decoded(data: bytes, path: Path) -> str:
         ) from error
 
 
-def _template_error(prompt: Prompt, error: Exception) -> TemplateError:
+def template_error(prompt: Prompt, error: Exception) -> TemplateError:
+    """What went wrong in a template, with its name and line."""
     line = getattr(error, "lineno", None)
     trace = error.__traceback__
     while line is None and trace is not None:
@@ -335,4 +395,5 @@ def _template_error(prompt: Prompt, error: Exception) -> TemplateError:
             line = trace.tb_lineno
         trace = trace.tb_next
     place = f"{prompt.key}.{prompt.language}" + (f", line {line}" if line else "")
-    return TemplateError(f"{place}: {error}", hint="Correct the template.", facts={"prompt": prompt.key})
+    facts = {"prompt": prompt.key, **({"line": str(line)} if line else {})}
+    return TemplateError(f"{place}: {error}", hint="Correct the template.", facts=facts)

@@ -16,10 +16,12 @@ from engine.flow.flow import Flow, Limits
 from engine.flow.frozen import Frozen
 from engine.flow.granted_tools import NO_GRANTS, Grants, current_grants
 from engine.flow.restart import Restart
+from engine.flow.subflow import named_agents
 from engine.flow.tools import AllowTool, refuse
 from engine.flow.trace import EMPTY, Trace
 from engine.interceptors import current_run
 from engine.run_history import RunHistory
+from engine.run_prompts import RunPrompts, current_prompts
 from engine.statistics import RequestStatistic
 
 EVENTS_AHEAD = 256
@@ -44,8 +46,10 @@ class Run:
         frozen: Sequence[Frozen] = (),
         breakpoints: Breakpoints | None = None,
         grants: Grants = NO_GRANTS,
+        prompts: RunPrompts | None = None,
     ) -> None:
         self.id = secrets.token_hex(6)
+        self._prompts = prompts
         self._grants = grants
         self._flow = flow
         self._flow_text = flow_text
@@ -65,6 +69,7 @@ class Run:
             restart=restart,
             frozen=frozen,
             breakpoints=breakpoints,
+            prompts=_used(flow, prompts),
         )
         self._task: asyncio.Task[list[Context]] | None = None
         self._finished: RunFinished | None = None
@@ -83,6 +88,7 @@ class Run:
         surroundings = copy_context()
         surroundings.run(current_run.set, self.id)
         surroundings.run(current_grants.set, self._grants)
+        surroundings.run(current_prompts.set, self._prompts)
         self._task = asyncio.create_task(self._walk.run(), context=surroundings)
         # Not in the task itself: one that is cancelled before its first step runs nothing of its own.
         self._task.add_done_callback(lambda _: self._end())
@@ -156,3 +162,9 @@ class Run:
         if self._history is not None:
             self._history.record(event)
         return self._events.put(event)
+
+
+def _used(flow: Flow, prompts: RunPrompts | None) -> dict[str, str]:
+    """Versions of the prompts a run of this flow may need: those about tools."""
+    needed = prompts is not None and any(agent.has_tools for _, agent in named_agents(flow))
+    return prompts.versions if prompts is not None and needed else {}

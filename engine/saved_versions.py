@@ -1,4 +1,4 @@
-"""The last saved versions of flows, kept in the data folder, so that a save can be taken back days later."""
+"""The last saved versions of files, kept in the data folder, so that a save can be taken back days later."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from engine.errors import StorageError
 log = logging.getLogger(__name__)
 
 KEPT = 5
-"""Versions of one flow, beside the one in its file."""
+"""Versions of one file, beside the one in it, unless said otherwise."""
 SIZE_LIMIT = 25_000_000
 """Bytes; a little more than a flow may have."""
 _SUFFIX = ".version"
@@ -29,20 +29,23 @@ class SavedVersion:
     """Where it is kept."""
 
     def read(self) -> bytes:
-        """The flow as it was; raises StorageError."""
+        """The file as it was; raises StorageError."""
         return read_limited(self.file, SIZE_LIMIT)
 
 
 class SavedVersions:
-    """The kept versions in one folder, for flows by their paths."""
+    """The kept versions in one folder, for files by their paths."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kept: int = KEPT, *, root: Path | None = None) -> None:
+        """Keep so many of each file; those below `root` are known by their place in it, which may move."""
         self._folder = folder
+        self._kept = kept
+        self._root = root
 
     def keep(self, path: Path) -> None:
         """Keep what is in the file, which is about to be replaced; raises StorageError.
 
-        A file that is not there, or that holds what was kept last, is nothing to keep. The oldest beyond `KEPT` go.
+        A file that is not there, or that holds what was kept last, is nothing to keep. The oldest beyond the limit go.
         """
         if not path.exists():
             return
@@ -60,12 +63,12 @@ class SavedVersions:
         if kept:  # a file of which the time was set back is the newest all the same
             moment = max(moment, int(kept[0].file.stem) + 1)
         write_atomically(folder / f"{moment}{_SUFFIX}", data, mode=0o600)
-        for version in self.of(path)[KEPT:]:
+        for version in self.of(path)[self._kept :]:
             with contextlib.suppress(OSError):
                 version.file.unlink()
 
     def of(self, path: Path) -> list[SavedVersion]:
-        """The versions of a flow, newest first; it never fails."""
+        """The versions of a file, newest first; it never fails."""
         try:
             files = [file for file in self._place(path).glob(f"*{_SUFFIX}") if file.stem.isdecimal()]
         except OSError as error:
@@ -76,5 +79,7 @@ class SavedVersions:
 
     def _place(self, path: Path) -> Path:
         # A digest: paths hold anything, and may be longer than a file name.
-        name = hashlib.sha256(str(path.absolute()).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        inside = self._root is not None and path.is_relative_to(self._root)
+        place = path.relative_to(self._root) if self._root is not None and inside else path.absolute()
+        name = hashlib.sha256(str(place).encode("utf-8", "surrogatepass")).hexdigest()[:32]
         return self._folder / name

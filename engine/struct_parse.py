@@ -20,16 +20,6 @@ _SPACE = re.compile(r"\s*")
 _EXTRA_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _DECODER = json.JSONDecoder(strict=False)
 
-PROMPT = """\
-You can use the tools below. To call one, first say in a sentence what you do, then write one fenced block per call:
-
-```json
-{"function_name": "NAME", "ARGUMENT": "VALUE"}
-```
-
-Rules: valid JSON with double quotes; only the tools listed here; never the same call twice; nothing behind the last
-block. The results are given to you in the next message. When you need no tool, answer without such a block."""
-
 CORRECTION = "Your tool call could not be read ({reason}). Write the block again as valid JSON:\n{raw}"
 MAX_RAW = 1000
 
@@ -73,9 +63,9 @@ class Parsed:
     errors: tuple[ParseError, ...] = ()
 
 
-def tool_prompt(choice: ToolChoice) -> str:
-    """The part of the system prompt that describes the tools and how they are called."""
-    lines = [PROMPT]
+def tool_prompt(choice: ToolChoice, format_text: str) -> str:
+    """The part of the system prompt that says how tools are called, which is given, and which there are."""
+    lines = [format_text]
     if choice.forced:
         lines.append(f"Call `{choice.forced}` now.")
     elif choice.use is ToolUse.REQUIRED:
@@ -234,8 +224,11 @@ class LiveText:
         return text
 
 
-def described(conversation: Conversation, choice: ToolChoice) -> Conversation:
-    """The conversation for a model that calls in its text: tools in the system prompt, calls and results as text."""
+def described(conversation: Conversation, choice: ToolChoice, format_text: str) -> Conversation:
+    """The conversation for a model that calls in its text: tools in the system prompt, calls and results as text.
+
+    `format_text` tells the model how to write a call.
+    """
     turns: list[Turn] = []
     results: list[str] = []
     names: dict[str, str] = {}
@@ -251,7 +244,7 @@ def described(conversation: Conversation, choice: ToolChoice) -> Conversation:
         turns.append(replace(turn, text=_said(turn), tool_calls=(), kept=()) if turn.tool_calls else turn)
     if results:
         turns.append(_results(results))
-    prompt = tool_prompt(choice)
+    prompt = tool_prompt(choice, format_text)
     if turns and turns[0].role is Role.SYSTEM:
         turns[0] = replace(turns[0], text=f"{turns[0].text}\n{prompt}")
     else:

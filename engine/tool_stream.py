@@ -15,6 +15,7 @@ from engine.content import RawTextPart
 from engine.conversation import ToolCall, ToolChoice, ToolUse
 from engine.errors import RequestRejected
 from engine.interceptors import current_run
+from engine.run_prompts import TOOL_FORMAT, RunPrompts, current_prompts
 from engine.stream_layer import StreamLayer
 from engine.struct_parse import LiveText, described, struct_parse, turn_places
 
@@ -45,10 +46,16 @@ class Refusals:
 
 
 class ToolStream(StreamLayer):
-    """A completion whose request offers tools; `open_stream` asks for one as it stands."""
+    """A completion whose request offers tools.
 
-    def __init__(self, request: ChatRequest, open_stream: Open, refusals: Refusals) -> None:
+    `open_stream` asks for one as it stands, `prompts` gives the prompts for requests outside of runs.
+    """
+
+    def __init__(
+        self, request: ChatRequest, open_stream: Open, refusals: Refusals, prompts: Callable[[], RunPrompts]
+    ) -> None:
         super().__init__()
+        self._prompts = prompts
         self._request = request
         self._open = open_stream
         self._refusals = refusals
@@ -88,7 +95,7 @@ class ToolStream(StreamLayer):
                 f"functionCallType=struct_parse in the profile {request.profile.name} avoids the detour."
             )
         self._fenced = True
-        asked = replace(request, conversation=described(request.conversation, choice), tools=None)
+        asked = replace(request, conversation=described(request.conversation, choice, self._format()), tools=None)
         live = LiveText()
         async with await self._open(asked) as self._inner:
             async for chunk in self._inner:
@@ -104,6 +111,10 @@ class ToolStream(StreamLayer):
         if rest := live.close(done.content):
             yield Chunk(content=rest)
         self._completion = done
+
+    def _format(self) -> str:
+        """How calls are written: what the run began with, else what holds now."""
+        return (current_prompts.get() or self._prompts()).text(TOOL_FORMAT)
 
 
 _NOTHING = Chunk()

@@ -95,6 +95,15 @@ ACTIONS = (
     ActionRow(
         "palette", "View", "&Command palette…", "Find any action, flow, agent, profile or run", "Ctrl+K", "search"
     ),
+    ActionRow(
+        "prompts",
+        "View",
+        "&Prompts",
+        "Read and edit the prompts of agents and tools",
+        "Ctrl+Alt+P",
+        "content",
+        separator=True,
+    ),
     ActionRow("fit", "View", "&Fit flow", "Show the whole flow", "Shift+F", "fit", separator=True),
     ActionRow("fit_selection", "View", "Fit &selection", "Show the selected agents", "F"),
     ActionRow("zoom_in", "View", "Zoom &in", "Show the flow larger", "Ctrl++", "zoom-in"),

@@ -106,7 +106,7 @@ class ContextMenus(QObject):
                     self._add_profile(menu, item)
                 case "saved_agent":
                     self._add_saved(menu, item)
-                case _:
+                case "run":
                     self._add_run(menu, item)
         menu.popup(place)
 

@@ -24,12 +24,14 @@ from workbench.engine_options import EngineOptions
 from workbench.error_presenter import error_banner
 from workbench.file_drop import FileDrop
 from workbench.flow_tab import FlowTab
+from workbench.folder_watch import FolderWatch
 from workbench.help_menu import HelpMenu
 from workbench.local_model import LocalModel
 from workbench.main_window import MainWindow
+from workbench.offered_pages import offer_pages
 from workbench.overview import Overview, sample_title, usable_samples
+from workbench.page_tabs import PageTabs
 from workbench.pass_actions import PassActions
-from workbench.profile_watch import ProfileWatch
 from workbench.run_actions import RunActions
 from workbench.run_panel.input_form import InputForm
 from workbench.saved_agents import SavedAgents
@@ -41,7 +43,7 @@ from workbench.widgets.input_fields import missing_inputs
 logger = logging.getLogger(__name__)
 
 NEEDS_FLOW = (
-    "save", "save_as", "close", "select_all", "select_none", "fit", "fit_selection", "zoom_in", "zoom_out",
+    "save_as", "select_all", "select_none", "fit", "fit_selection", "zoom_in", "zoom_out",
     "zoom_reset", "edit_prompt", "check", "next_agent", "previous_agent", "inputs", "copy_summary",
 )  # fmt: skip
 """Actions that make sense only while a flow is open."""
@@ -63,7 +65,9 @@ class Desk(QObject):
         self.options = EngineOptions(engine, folders.engine_settings, self.tasks, self)
         self.documents = Documents(window, engine, settings, folders, self.tasks)
         self.saved = SavedAgents(window, self.documents, AgentLibrary(folders.agents), self.tasks)
-        self.overview = Overview(window, engine, self.documents, settings, folders, self.tasks, self.saved)
+        self.pages = PageTabs(window, self.documents, settings, self.tasks)
+        offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks)
+        self.overview = Overview(window, engine, self.documents, self.pages, settings, folders, self.tasks, self.saved)
         self.appearance = Appearance(window.actions_by_id, settings, self)
         self.help = HelpMenu(window, engine, folders)
         self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)
@@ -74,7 +78,7 @@ class Desk(QObject):
         self._closing = False
         self.model = LocalModel(window, engine, settings, self.tasks)
         self._sample_menu, self._recent_menu, self._version_menu = QMenu(window), QMenu(window), QMenu(window)
-        self._profiles = ProfileWatch(folders.profiles, self.tasks, self)
+        self._profiles = FolderWatch(folders.profiles, "*.properties", self.tasks, self)
         self._connect_parts()
         self._connect_actions()
         self._stop_listening = [self.model.stop_listening]
@@ -221,6 +225,7 @@ class Desk(QObject):
 
     async def _open(self, documents: Sequence[str]) -> None:
         await self.documents.start(documents)
+        self.pages.reopen()
         self.window.show_tabs()
         # All that was loaded by now stays: to go through it in each search for garbage would hold the window for 0.1 s.
         gc.freeze()
@@ -300,6 +305,9 @@ class Desk(QObject):
 
     def _tab_changed(self, editor: object) -> None:
         tab = self.documents.current
+        self.window.make_room(self.pages.current is not None)
+        if self.pages.current is not None and (undone := self._undo.activeStack()) is not None:
+            undone.setActive(False)  # a page takes back its own edits
         if tab is not None and tab.editor is editor:
             self.window.bring_to_front(tab.editor, tab.inspector, tab.panel)
             tab.editor.undo_stack.setActive(True)
@@ -323,6 +331,8 @@ class Desk(QObject):
         running = tab is not None and tab.is_running
         for action_id in NEEDS_FLOW:
             actions[action_id].setEnabled(tab is not None)
+        for action_id in ("save", "close"):
+            actions[action_id].setEnabled(tab is not None or self.pages.current is not None)
         for action_id in ("run", "run_fresh"):
             actions[action_id].setEnabled(tab is not None and not running)
         paused = tab is not None and tab.is_paused
@@ -439,8 +449,8 @@ class Desk(QObject):
         if self.documents.is_asking or self._closing:
             return
         concerned = [tab for tab in self.documents.tabs if tab.is_running or tab.document.is_modified]
-        if concerned:
-            self.documents.ask_to_close(concerned, self.leave)
+        if concerned or self.pages.modified:
+            self.documents.ask_to_close(concerned, self.leave, self.pages.modified)
         else:
             self.leave()
 
@@ -462,6 +472,7 @@ class Desk(QObject):
         self._undo.blockSignals(True)
         await asyncio.gather(*(tab.runs.close() for tab in self.documents.tabs))
         await asyncio.gather(*(tab.document.close() for tab in self.documents.tabs))
+        await self.pages.shut_down()
         await self.tasks.close()
         await self.options.close()
         for stop_listening in self._stop_listening:

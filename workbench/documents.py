@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -23,6 +24,7 @@ from workbench.designer.flow_document import ChangedOnDisk, FlowDocument, Saving
 from workbench.error_presenter import error_banner
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
+from workbench.page import Page
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.text_difference import difference
@@ -364,25 +366,28 @@ class Documents(QObject):
         self._window.set_tab_title(tab.editor, tab.title + mark, tip, icon)
         self.title_changed.emit()
 
-    def ask_to_close(self, tabs: list[FlowTab], leave: Callable[[], object]) -> None:
-        """Ask once about runs and unsaved changes; `leave` is called when they may go."""
+    def ask_to_close(
+        self, tabs: list[FlowTab], leave: Callable[[], object], pages: Mapping[Page, str] = MappingProxyType({})
+    ) -> None:
+        """Ask once about runs and unsaved changes, also of pages with their titles; then `leave` is called."""
         running = [tab.title for tab in tabs if tab.is_running]
         changed = [tab for tab in tabs if tab.document.is_modified]
         question = QMessageBox(self._window)
         question.setIcon(QMessageBox.Icon.NoIcon)
         question.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         lines = []
+        names = ""
         if running:
             lines.append(
                 self.tr("%1 is running. Closing stops it and keeps what came.").replace("%1", ", ".join(running))
             )
-        if changed:
-            names = ", ".join(tab.title for tab in changed)
+        if changed or pages:
+            names = ", ".join([*(tab.title for tab in changed), *pages.values()])
             lines.append(self.tr("%1 has changes that are not saved.").replace("%1", names))
         question.setText("\n".join(lines))
-        saving = question.addButton(self.tr("Save and close"), QMessageBox.ButtonRole.AcceptRole) if changed else None
+        saving = question.addButton(self.tr("Save and close"), QMessageBox.ButtonRole.AcceptRole) if names else None
         closing = question.addButton(
-            self.tr("Close without saving") if changed else self.tr("Stop and close"),
+            self.tr("Close without saving") if names else self.tr("Stop and close"),
             QMessageBox.ButtonRole.DestructiveRole,
         )
         cancel = question.addButton(QMessageBox.StandardButton.Cancel)
@@ -396,14 +401,21 @@ class Documents(QObject):
             if chosen is closing:
                 for tab in changed:
                     tab.document.discard_recovery()
+                for page in pages:
+                    page.discard()
                 leave()
             elif saving is not None and chosen is saving:
-                self._tasks.start(self._save_and_leave(changed, leave))
+                self._tasks.start(self._save_and_leave(changed, list(pages), leave))
 
         question.finished.connect(answered)
         question.open()
 
-    async def _save_and_leave(self, tabs: Sequence[FlowTab], leave: Callable[[], object]) -> None:
+    async def _save_and_leave(
+        self, tabs: Sequence[FlowTab], pages: Sequence[Page], leave: Callable[[], object]
+    ) -> None:
+        for page in pages:
+            if not await page.save():
+                return
         for tab in tabs:
             if not self._may_save(tab):
                 return

@@ -1,4 +1,4 @@
-"""The Explorer dock: flows, saved agents, recorded runs and profiles."""
+"""The Explorer dock: flows, saved agents, recorded runs, profiles and pages."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class ExplorerItem:
     """One row."""
 
     kind: str
-    """`flow`, `saved_agent`, `run` or `profile`."""
+    """`flow`, `saved_agent`, `run`, `profile` or `page`."""
     id: str
-    """Path or sample name, file, run id, profile name."""
+    """Path or sample name, file, run id, profile name, page id."""
     text: str
     tip: str = ""
     icon: str = ""
@@ -44,7 +44,7 @@ class ExplorerItem:
     """Where there is no room the middle of the text goes, not its end."""
 
 
-KINDS = ("flow", "saved_agent", "run", "profile")
+KINDS = ("flow", "saved_agent", "run", "profile", "page")
 """The groups, in order."""
 DRAGGED = {"flow": FLOW, "saved_agent": AGENT}
 """Kinds of rows that can be dragged onto a canvas, and what they are then."""
@@ -202,6 +202,7 @@ class Explorer(QWidget):
             "saved_agent": (self.tr("Saved agents"), self.tr("None yet: Flow > Save agent…")),
             "profile": (self.tr("Profiles"), self.tr("No profile")),
             "run": (self.tr("Runs"), self.tr("None yet")),
+            "page": (self.tr("Pages"), self.tr("No page")),
         }
         for kind in KINDS:
             title, empty = titles[kind]

@@ -94,6 +94,8 @@ class MainWindow(QMainWindow):
         self.setObjectName("main_window")
         self.setDockNestingEnabled(True)
         self._may_close = False
+        self._docks_beside_flow: QByteArray | None = None
+        """Where the docks were before a page took their room; None while they are there."""
         self._zoom = theme.zoom
         self._widths: dict[QDockWidget, float] = {}
         """Width of a side dock at 100 %, as designed or as the person chose it."""
@@ -115,13 +117,15 @@ class MainWindow(QMainWindow):
         self.inspectors, self.run_panels = QStackedWidget(self), QStackedWidget(self)
         self.outlines = QStackedWidget(self)
         self.outlines.addWidget(
-            EmptyPlace("outline", self.tr("No flow open"), self.tr("The agents of a flow appear here as a tree."), self)
+            EmptyPlace(
+                "outline", self.tr("No flow in front"), self.tr("The agents of a flow appear here as a tree."), self
+            )
         )
         self.inspectors.addWidget(
-            EmptyPlace("sliders", self.tr("No flow open"), self.tr("What you select appears here."), self)
+            EmptyPlace("sliders", self.tr("No flow in front"), self.tr("What you select appears here."), self)
         )
         self.run_panels.addWidget(
-            EmptyPlace("run", self.tr("No flow open"), self.tr("The answers of a flow that runs appear here."), self)
+            EmptyPlace("run", self.tr("No flow in front"), self.tr("The answers of a flow appear here."), self)
         )
         self.explorer, self.problems = Explorer(self), ProblemsView(self)
         self.docks: dict[str, QDockWidget] = {}
@@ -188,7 +192,7 @@ class MainWindow(QMainWindow):
         tabs.setDocumentMode(True)
         tabs.setMovable(True)
         for part in (tabs, tabs.tabBar()):
-            part.setAccessibleName(self.tr("Open flows"))
+            part.setAccessibleName(self.tr("Open flows and pages"))
         tabs.currentChanged.connect(lambda index: self.tab_changed.emit(tabs.widget(index)))
         return tabs
 
@@ -342,6 +346,36 @@ class MainWindow(QMainWindow):
         self.show_tabs()
         self.focus_documents()
 
+    def add_page(self, page: QWidget, title: str) -> None:
+        """Open a document that has neither inspector nor run panel, behind the one in front."""
+        self.tabs.addTab(page, "")
+        self._name_close_button(self.tabs.indexOf(page), title)
+        self.show_tabs()
+
+    def remove_page(self, page: QWidget) -> None:
+        """Close such a document."""
+        self.tabs.removeTab(self.tabs.indexOf(page))
+        self.show_tabs()
+        self.focus_documents()
+
+    def make_room(self, for_page: bool) -> None:
+        """Give a page the room of docks and tool bar, which belong to flows, or bring them back."""
+        if for_page == (self._docks_beside_flow is not None):
+            return
+        self.main_bar.setVisible(not for_page)
+        for stack in (self.inspectors, self.run_panels):
+            if for_page:
+                stack.setCurrentIndex(0)
+        if for_page:
+            self._docks_beside_flow = self.saveState()
+            for dock in self.docks.values():
+                if not dock.isFloating():
+                    dock.hide()
+        elif self._docks_beside_flow is not None:
+            state, self._docks_beside_flow = self._docks_beside_flow, None
+            self.restoreState(state)
+            self._name_dock_tabs()
+
     def set_tab_title(self, editor: QWidget, title: str, tip: str, icon: str) -> None:
         """Rename a tab; `tip` is its path."""
         index = self.tabs.indexOf(editor)
@@ -380,7 +414,7 @@ class MainWindow(QMainWindow):
 
     def layout_state(self) -> tuple[QByteArray, QByteArray]:
         """Geometry and dock places, for the settings."""
-        return self.saveGeometry(), self.saveState()
+        return self.saveGeometry(), self._docks_beside_flow or self.saveState()
 
     def restore_layout(self, geometry: QByteArray, state: QByteArray) -> None:
         """Bring back what `layout_state` gave; anything unreadable is passed over."""

@@ -24,6 +24,7 @@ from workbench.error_presenter import error_banner
 from workbench.explorer import ExplorerItem
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
+from workbench.page_tabs import PageOffer, PageTabs
 from workbench.run_looks import STATUS_LOOKS, origin_word, run_look, run_text, status_word
 from workbench.run_panel.run_state import State
 from workbench.saved_agents import SavedAgents
@@ -44,6 +45,7 @@ class Overview(QObject):
         window: MainWindow,
         engine: Engine,
         documents: Documents,
+        pages: PageTabs,
         settings: Settings,
         folders: Folders,
         tasks: Tasks,
@@ -53,6 +55,7 @@ class Overview(QObject):
         self._window = window
         self._engine = engine
         self._documents = documents
+        self._pages = pages
         self._settings = settings
         self._folders = folders
         self._tasks = tasks
@@ -72,6 +75,7 @@ class Overview(QObject):
         self.problems.problem_chosen.connect(self._show_problem)
         self._palette.closed.connect(self._return_focus)
         documents.title_changed.connect(self._show_title)
+        pages.changed.connect(self._show_title)
         self._closed = False
         self._reading = 0
         """How often the lists have been read."""
@@ -92,7 +96,9 @@ class Overview(QObject):
         self._show_problems()
         self._show_run_state()
         self._show_title()
-        tab = self._documents.current
+        tab, page = self._documents.current, self._pages.current
+        if page is not None:
+            self.explorer.set_current("page", self._pages.id_of(page))
         if tab is not None:
             kind = "run" if tab.run_title else "flow"
             self.explorer.set_current(kind, tab.source.removeprefix("run ") if tab.run_title else tab.source)
@@ -118,6 +124,8 @@ class Overview(QObject):
 
     def _show_run_state(self) -> None:
         tab, status = self._documents.current, self._window.status
+        if tab is None:  # a page is in front: what runs behind it is of interest
+            tab = next((tab for tab in self._documents.tabs if tab.is_running), None)
         if tab is None or not tab.run_started_at:
             status.show_idle(self.tr("Ready"), "ok")
             return
@@ -161,6 +169,7 @@ class Overview(QObject):
         if number == self._reading:  # else they are being read again
             self.explorer.show_items("flow", self._flow_items(titles))
             self.explorer.show_items("profile", [_profile_item(entry) for entry in entries])
+            self.explorer.show_items("page", [_page_item(offer) for offer in self._pages.offers.values()])
         await self._refresh_runs()
 
     async def _show_begun(self) -> None:
@@ -233,7 +242,7 @@ class Overview(QObject):
         return name or path.name.removesuffix(".flow.json")
 
     def open_item(self, item: ExplorerItem) -> None:
-        """Open a flow or a recorded run, add a saved agent, or show what a profile says."""
+        """Open a flow, a recorded run or a page, add a saved agent, or show what a profile says."""
         match item.kind:
             case "flow":
                 self._documents.open_soon(item.id)
@@ -243,6 +252,8 @@ class Overview(QObject):
                 self._saved.insert(item)
             case "run":
                 self._tasks.start(self.open_run(item.id))
+            case "page":
+                self._pages.show(item.id)
 
     async def open_run(self, run_id: str) -> FlowTab:
         """Show a recorded run as it looked, on the flow it was made with. Raises StorageError and FlowError."""
@@ -291,9 +302,11 @@ class Overview(QObject):
         self.banner_made.emit(Banner(message, buttons))
 
     def _show_title(self) -> None:
-        tab = self._documents.current
-        self._window.setWindowModified(tab is not None and tab.document.is_modified)
-        self._window.setWindowTitle(f"{tab.title}[*] – Flow Workbench" if tab else "Flow Workbench")
+        tab, page = self._documents.current, self._pages.current
+        title = tab.title if tab is not None else self._pages.title(page) if page is not None else ""
+        modified = tab.document.is_modified if tab is not None else page is not None and page.is_modified
+        self._window.setWindowModified(modified)
+        self._window.setWindowTitle(f"{title}[*] – Flow Workbench" if title else "Flow Workbench")
 
     def _show_problems(self) -> None:
         tab = self._documents.current
@@ -379,6 +392,10 @@ def _profile_item(entry: ProfileEntry) -> ExplorerItem:
     tip = "\n".join([entry.name, *(problem.message for problem in entry.problems)])
     icon, color = _profile_look(entry)
     return ExplorerItem(kind="profile", id=entry.name, text=entry.name, tip=tip, icon=icon, color=color)
+
+
+def _page_item(offer: PageOffer) -> ExplorerItem:
+    return ExplorerItem(kind="page", id=offer.id, text=offer.title, tip=offer.tip, icon=offer.icon)
 
 
 def _profile_look(entry: ProfileEntry) -> tuple[str, str]:

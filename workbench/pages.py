@@ -37,6 +37,10 @@ def _act(action_id: str, desk: Desk) -> None:
     desk.window.actions_by_id[action_id].trigger()
 
 
+def _page(page_id: str, desk: Desk) -> None:
+    desk.pages.show(page_id)
+
+
 PAGES: Mapping[str, Show] = {
     "flow": lambda _desk: None,
     "inspector": _inspector,
@@ -45,6 +49,7 @@ PAGES: Mapping[str, Show] = {
     "palette": partial(_act, "palette"),
     "settings": partial(_settings, 0),
     **{f"settings-{name}": partial(_settings, index + 1) for index, name in enumerate(("cache", "limits", "data"))},
+    "prompts": partial(_page, "prompts"),
     "compare": lambda desk: desk.run_actions.compare(),
     "shortcuts": partial(_act, "shortcuts"),
     "documentation": partial(_act, "documentation"),

@@ -98,6 +98,15 @@ class Settings:
         self._store.setValue("documents/open", value)
 
     @property
+    def open_pages(self) -> list[str]:
+        """Ids of the pages that have a tab, in order."""
+        return self._read_list("documents/pages")
+
+    @open_pages.setter
+    def open_pages(self, value: list[str]) -> None:
+        self._store.setValue("documents/pages", value)
+
+    @property
     def recent(self) -> list[str]:
         """Paths of the flows opened last, newest first."""
         return self._read_list("documents/recent")

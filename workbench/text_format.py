@@ -1,5 +1,6 @@
 """How numbers and outside text are written everywhere in the window, so that the same figure always looks the same."""
 
+import html
 import re
 from collections.abc import Sequence, Set
 from datetime import datetime
@@ -129,6 +130,11 @@ def _mark(match: re.Match[str], joiners: Set[int]) -> str:
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"
     return f"‹{NAMED_MARKS.get(found, f'U+{code:04X}')}›"
+
+
+def plain_tip(text: str) -> str:
+    """A tip that shows outside text as it is, whatever it looks like."""
+    return f"<p style='white-space: pre-wrap'>{html.escape(visible_text(text))}</p>" if text else ""
 
 
 def clean_text(text: str) -> str:

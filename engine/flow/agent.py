@@ -174,6 +174,11 @@ class Agent:
             return self._handler(context)
         return TextHandler("response") if self._offer is None else ToolCallingHandler()
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether it offers tools, as far as that is known before it runs."""
+        return self._offer is not None
+
     def offer(self, context: Context) -> Offer | None:
         """The tools of this step."""
         return self._offer

@@ -4,9 +4,10 @@ This is the beginning and the end of a run: limits, profiles, what is kept of an
 between, from agent to agent, is in `branches.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from time import monotonic, time
+from types import MappingProxyType
 
 from engine.completion import Completer
 from engine.events import AnyEvent, RunFinished, RunStarted, Statistics, Warned
@@ -52,6 +53,7 @@ class Walk:
         restart: Restart | None = None,
         frozen: Sequence[Frozen] = (),
         breakpoints: Breakpoints | None = None,
+        prompts: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Prepare; raises FlowInvalid for a flow that cannot run and FlowError for an unknown start.
 
@@ -60,6 +62,7 @@ class Walk:
             restart: where a recorded run goes on; `context` and `start` are not used then.
             frozen: agents whose recorded answers are used instead of asking.
             breakpoints: where branches wait until somebody lets them go on; missing: nowhere.
+            prompts: the texts of the prompt library the run may use, for the record.
         """
         flow.check()
         self._flow = flow
@@ -71,6 +74,7 @@ class Walk:
         self._record = None if keep is None else Recorder(run_id, keep)
         self._restart = restart
         self._breakpoints = breakpoints
+        self._prompts = prompts
         self._profiles = ProfileResolver(completer)
         self._requests = RequestLoop(
             RecordedAnswers(completer, restart.answers) if restart is not None and restart.answers else completer,
@@ -146,7 +150,13 @@ class Walk:
         return Branches(run, self._flow, limits, self._results, deadline=deadline, record=self._record)
 
     def _run_started(self) -> RunStarted:
-        started = RunStarted(time=time(), run_id=self._run_id, flow=self._flow.name, profiles=self.known_profiles())
+        started = RunStarted(
+            time=time(),
+            run_id=self._run_id,
+            flow=self._flow.name,
+            profiles=self.known_profiles(),
+            prompts=dict(self._prompts),
+        )
         return started if self._restart is None else self._restart.announced(started)
 
     async def _tell_kept(self, restart: Restart) -> None:

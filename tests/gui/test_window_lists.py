@@ -130,7 +130,7 @@ def test_runs_stand_above_profiles_and_begin_with_their_time(tmp_path: Path) -> 
             run = await recorded_run(bench)
             tree = bench.window.explorer._tree
             heads = [tree.model().index(row, 0).data() for row in range(tree.model().rowCount())]
-            assert heads == ["FLOWS", "SAVED AGENTS", "RUNS", "PROFILES"]
+            assert heads == ["FLOWS", "SAVED AGENTS", "RUNS", "PROFILES", "PAGES"]
             assert run.text[:5].replace(":", "").isdigit()
             assert run.text.endswith("  Two words")
             assert "Finished" in run.tip

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QMessa
 from engine import EmbeddedServer, Engine, EngineSettings, ProfileStore, RunHistory, SqliteCache
 from engine.flow_access import FlowAccess
 from engine.folders import Folders
+from engine.prompt_library import PromptLibrary
 from engine.trust import TrustStore
 from tests.helpers.fake_server import Answer, FakeServer, Received
 from tests.helpers.model_answers import write_profile
@@ -219,6 +220,7 @@ async def opened(
         server=server or NoModel(data_dir=home),
         history=RunHistory(folders.history),
         access=FlowAccess(TrustStore(home)),
+        prompts=PromptLibrary(folders.prompts),
         cache=SqliteCache(folders.cache) if cache else None,
         settings=EngineSettings.load(folders.engine_settings),
     )

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import StorageError, TemplateError
+from engine.prompt_check import prompt_problems, sample_values, variables
 from engine.prompt_library import (
     Prompt,
+    PromptChanged,
     PromptError,
     PromptFile,
     PromptLibrary,
@@ -34,7 +36,7 @@ def test_every_shipped_prompt_has_both_languages_and_no_fault() -> None:
             prompt = SHIPPED.find(key, language)
             assert prompt.shipped
             assert prompt.text.strip()
-            assert SHIPPED.problems(prompt) == []
+            assert prompt_problems(SHIPPED, prompt) == []
         assert SHIPPED.find(key, "en").variables == SHIPPED.find(key, "zh").variables
 
 
@@ -59,10 +61,49 @@ def test_own_texts_win_are_reset_and_keep_their_history(tmp_path: Path) -> None:
     assert library.shipped(key, "en") == shipped
     library.reset(key, "en")
     assert library.find(key) == shipped
-    assert library.earlier(key, "en") == ["two", "one"]
+    assert [version.read() for version in library.earlier(key, "en")] == [b"two", b"one"]
     for number in range(30):
         library.save(key, "en", str(number))
     assert len(library.earlier(key, "en")) == 20
+
+
+def test_a_text_that_was_changed_elsewhere_is_not_overwritten(tmp_path: Path) -> None:
+    library, key = PromptLibrary(tmp_path), "react.base_prompt"
+    shipped = library.find(key)
+    saved = library.save(key, "en", "mine", replaces=shipped.version)
+    with pytest.raises(PromptChanged, match=r"react\.base_prompt in en was changed"):
+        library.save(key, "en", "theirs", replaces=shipped.version)
+    assert library.find(key).text == "mine"
+    assert library.save(key, "en", "theirs", replaces=saved.version).text == "theirs"
+    with pytest.raises(PromptError, match="at most"):
+        library.save(key, "en", "x" * 1_000_001)
+
+
+def test_the_list_tells_which_texts_differ_and_which_cannot_be_read(tmp_path: Path) -> None:
+    library, key = PromptLibrary(tmp_path), "react.base_prompt"
+    assert len(library.entries()) == 58
+    assert not any(entry.own or entry.differs or entry.fault for entry in library.entries())
+    library.save(key, "en", SHIPPED.find(key).text)
+    library.save(key, "zh", "other")
+    library.save(key, "de", "neu")
+    (tmp_path / "sop.none.en.md").write_bytes(b"\xff")
+    by_place = {(entry.key, entry.language): entry for entry in library.entries()}
+    found = [(by_place[key, language].own, by_place[key, language].differs) for language in ("en", "zh", "de")]
+    assert found == [(True, False), (True, True), (True, True)]
+    assert not by_place[key, "de"].shipped
+    assert "no UTF-8 text" in by_place["sop.none", "en"].fault
+    library.reset("sop.none", "en")
+    assert library.find("sop.none", "en").shipped
+    assert [version.read() for version in library.earlier("sop.none", "en")] == [b"\xff"]
+
+
+def test_earlier_texts_move_with_the_folder(tmp_path: Path) -> None:
+    library = PromptLibrary(tmp_path / "here")
+    for text in ("one", "two"):
+        library.save("react.base_prompt", "en", text)
+    (tmp_path / "here").rename(tmp_path / "there")
+    (version,) = PromptLibrary(tmp_path / "there").earlier("react.base_prompt", "en")
+    assert version.read() == b"one"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"en": 1}'])
@@ -144,7 +185,45 @@ def test_what_a_template_must_not_do_is_told_with_its_place(text: str, words: st
 
 def test_names_nobody_fills_are_marked() -> None:
     prompt = Prompt(key="react.base_prompt", language="en", text="{{query}} {{qery}}", shipped=False)
-    assert [problem.message for problem in SHIPPED.problems(prompt)] == ["Nothing fills {{qery}}: it will be empty."]
+    (unknown, *_) = prompt_problems(SHIPPED, prompt)
+    assert unknown.message == "Nothing fills {{qery}}: it will be empty."
+    assert (unknown.line, unknown.column, unknown.severity) == (1, 11, "warning")
+
+
+def test_what_the_shipped_text_uses_and_this_one_does_not_is_told() -> None:
+    prompt = Prompt(key="task.pre_prompt", language="en", text="", shipped=False)
+    assert prompt_problems(SHIPPED, prompt) == []
+    prompt = Prompt(key="sop.common", language="fr", text="a\n {{ sop }}{{ sopp }}", shipped=False)
+    told = [(str(problem.line), str(problem.column), problem.message) for problem in prompt_problems(SHIPPED, prompt)]
+    assert told == [
+        ("2", "11", "Nothing fills {{sopp}}: it will be empty."),
+        ("0", "0", "The shipped text uses {{sop_length}} (line 2), this one does not."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{{ task }}\n{% if nobody is defined %}{{ nobody }}{% endif %}", (2, 7, "Nothing fills {{ nobody }}")),
+        ("{{ task }}\n{% for x in task %}", (2, 1, "report.markdown.en, line 2")),
+        ("{% set x = 1 %}{{ x }}{{ range(3)|length }}", (0, 0, "The shipped text uses {{task}} (line 1)")),
+    ],
+)
+def test_templates_are_checked_by_reading_them(text: str, told: tuple[int, int, str]) -> None:
+    prompt = Prompt(key="report.markdown", language="en", text=text, shipped=False, jinja=True)
+    first = prompt_problems(SHIPPED, prompt)[0]
+    assert (first.line, first.column) == told[:2]
+    assert first.message.startswith(told[2])
+
+
+def test_every_prompt_has_a_preview() -> None:
+    for entry in SHIPPED.entries():
+        prompt = SHIPPED.find(entry.key, entry.language)
+        values = sample_values(prompt, variables(prompt))
+        assert all(values.values()), entry.key
+        text = SHIPPED.preview(prompt, values)
+        assert "{{" not in text
+        assert not prompt.jinja or "{%" not in text
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ def test_arguments_in_a_member_of_their_own_are_unwrapped_unless_the_tool_has_on
 
 def test_the_prompt_describes_the_tools_and_changes_none() -> None:
     before = json.dumps(SEARCH.parameters)
-    prompt = tool_prompt(ToolChoice.force([SEARCH], "search"))
+    prompt = tool_prompt(ToolChoice.force([SEARCH], "search"), "Write it so:")
+    assert prompt.startswith("Write it so:\n")
     assert "`search`" in prompt
     assert "Call `search` now." in prompt
     block = json.loads(prompt.rsplit("```json\n", 1)[1].removesuffix("\n```"))
@@ -109,7 +110,7 @@ def test_history_goes_as_text_and_results_as_one_turn() -> None:
     calls = [ToolCall(id=f"c{number}", name="search", arguments='{"query": "q"}') for number in (1, 2)]
     results = [ToolResult(call_id=call.id, output=f"found {call.id}") for call in calls]
     conversation = Conversation.create("", "go").add_tool_round("Searching.", calls, results)
-    sent = described(conversation, ToolChoice.auto([SEARCH]))
+    sent = described(conversation, ToolChoice.auto([SEARCH]), "Write it so:")
     assert [turn.role for turn in sent.turns] == [Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.USER]
     assert struct_parse(sent.turns[2].text, [SEARCH]).content == "Searching."
     assert sent.turns[3].text == "Tool result search (c1):\nfound c1\n\nTool result search (c2):\nfound c2"

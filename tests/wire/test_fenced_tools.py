@@ -1,6 +1,7 @@
 """Tools in fenced JSON on a scripted server: what is sent, what is shown live, corrections, refusals."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ from engine import Agent, AgentType, Context, Engine, Flow, ProfileStore, Tool, 
 from engine.cache import MemoryCache
 from engine.conversation import ToolChoice
 from engine.errors import RequestRejected
-from engine.events import AnyEvent, ChunkReceived, PromptShortened, RunFinished, ToolCalled, Warned
+from engine.events import AnyEvent, ChunkReceived, PromptShortened, RunFinished, RunStarted, ToolCalled, Warned
 from engine.flow.agent import Next
 from engine.profile import ModelProfile
+from engine.prompt_library import PromptLibrary
+from engine.run_prompts import TOOL_FORMAT
 from tests.helpers.asking import bodies, profile_for
-from tests.helpers.fake_server import FakeServer, chat, failure
+from tests.helpers.fake_server import Answer, FakeServer, Received, chat, failure
 
 ADD = Tool(
     definition=ToolDefinition.of_texts("add", "Adds two numbers", {"a": "One", "b": "The other"}),
@@ -61,6 +64,35 @@ async def test_a_call_in_the_text_is_made_and_never_shown() -> None:
     (called,) = of_kind(events, ToolCalled)
     assert (called.name, json.loads(called.arguments), called.output) == ("add", {"a": "2", "b": "3"}, "5")
     assert of_kind(events, RunFinished)[0].status == "finished"
+
+
+async def test_the_users_prompt_holds_from_the_next_run_on(tmp_path: Path) -> None:
+    prompts = PromptLibrary(tmp_path)
+    first = prompts.save(TOOL_FORMAT, "en", "Call tools so:\n")
+
+    def answer(request: Received) -> Answer:
+        prompts.save(TOOL_FORMAT, "en", "Call tools otherwise:\n")  # while the run goes on
+        return chat(block(a="2", b="3")) if len(request.json()["messages"]) == 2 else chat("5")
+
+    with FakeServer(answer) as server:
+        profile = profile_for(server.url, function_call_type="struct_parse")
+        events = await events_of(profile, prompts=prompts)
+        later = await events_of(profile, prompts=prompts)
+    heads = [body["messages"][0]["content"].partition("\n")[0] for body in bodies(server.requests)]
+    assert heads == ["Call tools so:"] * 2 + ["Call tools otherwise:"] * 2
+    assert of_kind(events, RunStarted)[0].prompts == {TOOL_FORMAT: f"en {first.version}"}
+    assert of_kind(later, RunStarted)[0].prompts == {TOOL_FORMAT: f"en {prompts.find(TOOL_FORMAT).version}"}
+
+
+async def test_a_prompt_that_cannot_be_read_fails_the_branch_that_needs_it(tmp_path: Path) -> None:
+    (tmp_path / f"{TOOL_FORMAT}.en.md").write_bytes(b"\xff")
+    with FakeServer(chat("5")) as server:
+        native = await events_of(profile_for(server.url), prompts=PromptLibrary(tmp_path))
+        fenced = await events_of(
+            profile_for(server.url, function_call_type="struct_parse"), prompts=PromptLibrary(tmp_path)
+        )
+    assert of_kind(native, RunFinished)[0].status == "finished"
+    assert "no UTF-8" in of_kind(fenced, RunFinished)[0].results[0].error.message
 
 
 async def test_arguments_are_checked_like_those_of_native_calls() -> None:

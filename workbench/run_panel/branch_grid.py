@@ -7,10 +7,10 @@ from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from engine.completion import Phase
-from workbench.run_panel.labels import Figures, plain_tip, state_look, state_word
+from workbench.run_panel.labels import Figures, state_look, state_word
 from workbench.run_panel.run_state import Branch, State, Step
 from workbench.run_panel.stream_text import PaneFlusher, StreamText, View
-from workbench.text_format import seconds_text, visible_text
+from workbench.text_format import plain_tip, seconds_text, visible_text
 from workbench.theme import theme
 from workbench.widgets.icon_label import IconLabel
 

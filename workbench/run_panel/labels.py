@@ -1,6 +1,5 @@
 """Small parts of the panel's heads and rows: figures, and how each state looks."""
 
-import html
 from datetime import datetime
 
 from PySide6.QtCore import QCoreApplication, QSize, Qt
@@ -99,11 +98,6 @@ def run_title(flow: str, started: float | None) -> str:
     clock = datetime.fromtimestamp(started).astimezone().strftime("%H:%M:%S")
     text = translate("RunPanel", "%1, started %2")
     return text.replace("%2", clock).replace("%1", visible_text(flow))
-
-
-def plain_tip(text: str) -> str:
-    """A tip that shows outside text as it is, whatever it looks like."""
-    return f"<p style='white-space: pre-wrap'>{html.escape(visible_text(text))}</p>" if text else ""
 
 
 class Figures(QLabel):

@@ -13,11 +13,11 @@ from engine.errors import ProfileError
 from engine.events import PromptShortened
 from engine.formed_request import FORMS, request_text
 from engine.prompt_strategies import strategy_named
-from workbench.run_panel.labels import Figures, plain_tip
+from workbench.run_panel.labels import Figures
 from workbench.run_panel.markdown_text import CODE_LINE, ClosedDocument
 from workbench.run_panel.pane_text import TextShaper
 from workbench.run_panel.run_state import Attempt
-from workbench.text_format import visible_text
+from workbench.text_format import plain_tip, visible_text
 from workbench.theme import theme
 
 translate = QCoreApplication.translate

@@ -88,6 +88,8 @@ class RunModel(QObject):
         self.run_id = ""
         self.flow = ""
         self.profiles: dict[str, str] = {}
+        self.prompts: dict[str, str] = {}
+        """Prompt of the library → language and version of the text the run uses."""
         self.steps: dict[int, Step] = {}
         self.passes: list[int] = []
         """Numbers of the executions of the flow's own agents, in order; those inside of a node belong to its own."""
@@ -257,6 +259,7 @@ class RunModel(QObject):
         self.status = "running"
         self.origin, self.origin_run, self.edited = event.origin, event.parent, event.edited
         self.before = event.before
+        self.prompts = event.prompts
         self._keeping = event.kept > 0
         self.run_started.emit()
 

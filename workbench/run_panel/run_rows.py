@@ -12,14 +12,13 @@ from workbench.run_panel.labels import (
     grade_sentence,
     grade_text,
     grade_word,
-    plain_tip,
     state_look,
     state_word,
 )
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import GOOD_STATES, Attempt, Branch, State, Step, Totals, grade_outcome
 from workbench.run_panel.statistics_line import cost_of_attempt
-from workbench.text_format import cost_text, seconds_text, stale_text, tokens_text, visible_text
+from workbench.text_format import cost_text, plain_tip, seconds_text, stale_text, tokens_text, visible_text
 from workbench.theme import theme
 
 Index = QModelIndex | QPersistentModelIndex

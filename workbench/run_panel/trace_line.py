@@ -5,9 +5,8 @@ from PySide6.QtGui import QFont, QFontMetricsF, QHelpEvent, QMouseEvent, QPainte
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from engine.flow.trace import Kind
-from workbench.run_panel.labels import plain_tip
 from workbench.run_panel.trace_entries import Entry, trace_text
-from workbench.text_format import visible_text
+from workbench.text_format import plain_tip, visible_text
 from workbench.theme import theme
 
 

@@ -190,6 +190,7 @@ class InputFields(QWidget):
                 edit.setPlainText(text)
             case QLineEdit() as line if line.text() != text:
                 line.setText(text)
+                line.setCursorPosition(0)  # a long text shows its beginning
             case _:
                 pass
 

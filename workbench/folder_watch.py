@@ -1,4 +1,4 @@
-"""Notices changed profile files, so that lists and checks follow without *Reload profiles*."""
+"""Notices changed files of the person, so that lists and checks follow what is done elsewhere."""
 
 import asyncio
 from pathlib import Path
@@ -8,18 +8,20 @@ from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 from workbench.tasks import Tasks
 
 QUIET_MILLISECONDS = 1100
-"""After the last change; the store looks at its files once a second."""
+"""After the last change; the store of profiles looks at its files once a second."""
 
 
-class ProfileWatch(QObject):
-    """Watches the folder of the person's profiles and the files in it."""
+class FolderWatch(QObject):
+    """Watches a folder and the files of a kind in it; the folder may come later."""
 
     changed = Signal()
-    """Some profile may be another one now."""
+    """Some file may be another one now."""
 
-    def __init__(self, folder: Path, tasks: Tasks, parent: QObject) -> None:
+    def __init__(self, folder: Path, pattern: str, tasks: Tasks, parent: QObject) -> None:
+        """Watch the files that fit `pattern`, once `begin` was called."""
         super().__init__(parent)
         self._folder = folder
+        self._pattern = pattern
         self._tasks = tasks
         self._closed = False
         self._watcher = QFileSystemWatcher(self)
@@ -65,7 +67,7 @@ class ProfileWatch(QObject):
     def _wanted(self) -> set[str]:
         if not self._folder.is_dir():
             return {str(self._folder.parent)}
-        return {str(self._folder), *(str(path) for path in self._folder.glob("*.properties"))}
+        return {str(self._folder), *(str(path) for path in self._folder.glob(self._pattern))}
 
     def _tell(self) -> None:
         self._follow_soon()
