@@ -113,9 +113,9 @@ class Place:
         return urlsplit(self.url).netloc
 
     def clean(self, text: str) -> str:
-        """The text without the secrets of the request."""
+        """The text without the secrets of the request, in whichever case a server repeats them."""
         for secret in self.secrets:
-            text = text.replace(secret, "***")
+            text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
         return text
 
     def facts(self, **more: str) -> dict[str, str]:
@@ -201,7 +201,7 @@ def object_error(error: object, place: Place) -> RequestError:
 
 def unexpected_type(content_type: str, start: bytes, place: Place) -> ProtocolError:
     """The error for an answer that is neither an event stream nor JSON."""
-    kind = content_type.split(";")[0].strip() or "no content type"
+    kind = place.clean(content_type.split(";")[0].strip()) or "no content type"
     error = ProtocolError(
         f"{place.host} answered with {kind} instead of an event stream or JSON",
         hint=f"The address in the profile {place.profile} is probably a web page or a proxy, not a model's API; "

@@ -239,6 +239,7 @@ class Transport:
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             reply.close()
+            encoding = place.clean(encoding)
             raise final(
                 ProtocolError(
                     f"{place.host} sent an answer compressed with {encoding[:40]}, but was asked for a plain one.",

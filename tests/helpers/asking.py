@@ -87,16 +87,19 @@ class Outcome:
 
 @asynccontextmanager
 async def requests(*, offline: bool = False, waits: list[float] | None = None) -> AsyncIterator[Requests]:
-    """Requests that do not really wait, on a transport that is closed afterwards."""
+    """Requests on a clock that goes on only while they wait, which they do not really; on a transport of their own."""
     noted = [] if waits is None else waits
+    now = 1000.0
 
     async def sleep(seconds: float) -> None:
+        nonlocal now
         noted.append(seconds)
+        now += seconds
         await asyncio.sleep(0)
 
     transport = Transport(offline=offline)
     try:
-        yield Requests(transport, sleep=sleep, chance=lambda: 0.0)
+        yield Requests(transport, sleep=sleep, chance=lambda: 0.0, clock=lambda: now)
     finally:
         await transport.aclose()
 

@@ -281,7 +281,7 @@ async def test_the_environment_does_not_redirect_requests(monkeypatch: pytest.Mo
         monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
         outcome = await ask(profile_for(server.url, api_key=""))
     assert outcome.done.content == "ok"
-    assert trap.requests == trap.gets == []
+    assert trap.connections == 0
     assert "authorization" not in server.requests[0].headers
 
 

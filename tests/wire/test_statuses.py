@@ -108,7 +108,8 @@ async def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
         outcome = await ask(profile_for(server.url))
     assert outcome.done.content == "ok"
     # Who takes no more requests and does not say how long is left alone for 5 s.
-    assert [notice.delay for notice in outcome.retries] == [pytest.approx(5.0 if wait is None else wait, abs=0.5)]
+    assert [notice.delay for notice in outcome.retries] == [5.0 if wait is None else wait]
+    assert outcome.waits == ([wait] if wait else [] if wait == 0 else [5.0])
 
 
 async def test_a_longer_wait_fails_at_once_and_says_how_long() -> None:
