@@ -11,8 +11,10 @@ from engine.clients import client_for
 from engine.clients.base import ChatRequest
 from engine.clients.failures import Place
 from engine.conversation import Conversation
+from engine.errors import RequestError
 from engine.profile import ModelProfile, ProfileOptions
 from tests.conformance.wire import PROVIDERS, SUFFIX, THINK_TAGS, Fixture, fixture_at
+from tests.helpers.tampered import mutated
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "wire"
 
@@ -48,6 +50,7 @@ def read(fixture: Fixture, pieces: list[bytes]) -> dict[str, Any]:
     answer = reader.answer
     made = {item.name: getattr(answer, item.name) for item in fields(answer) if item.name not in ("resume", "pieces")}
     made["calls"] = [(call.name, call.arguments) for call in answer.calls]  # some ids are made here
+    assert reader.error is None or isinstance(reader.error, RequestError)
     shown = ["".join(chunk.content for chunk in chunks), "".join(chunk.reasoning for chunk in chunks)]
     return made | {"shown": shown, "error": repr(reader.error)}
 
@@ -76,6 +79,18 @@ def test_cuts(fixture: Fixture) -> None:
 @pytest.mark.parametrize("fixture", streams(), ids=lambda fixture: fixture.name)
 def test_two_hundred_cuts(fixture: Fixture) -> None:
     check(fixture, range(200))
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_tampered_streams_of_every_dialect_raise_nothing_else_and_are_read_alike_in_pieces(count: int) -> None:
+    fixtures = streams()
+    for seed in range(count):
+        fixture, chance = fixtures[seed % len(fixtures)], random.Random(seed)
+        body = mutated(fixture.body, chance)
+        size = chance.randint(1, 50)
+        whole, pieces = read(fixture, [body]), read(fixture, [body[at : at + size] for at in range(0, len(body), size)])
+        for name in ("content", "reasoning", "calls", "finish", "refusal", "skipped", "shown"):
+            assert pieces[name] == whole[name], f"seed {seed}: {name} of {fixture.name}"
 
 
 def test_that_the_fixtures_are_there() -> None:

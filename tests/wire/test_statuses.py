@@ -1,10 +1,12 @@
 """What an answer with a status other than 200 becomes, and how often it is asked for."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from engine.completion import Phase
+from engine.clients.recovery import Requests
+from engine.completion import Phase, RetryNotice
 from engine.errors import (
     AuthenticationFailed,
     ContentFiltered,
@@ -14,7 +16,7 @@ from engine.errors import (
     RequestRejected,
     ServerError,
 )
-from tests.helpers.asking import ask, bodies, profile_for
+from tests.helpers.asking import ask, bodies, profile_for, requests, stream_of
 from tests.helpers.fake_server import Answer, FakeServer, chat, failure
 
 ONCE, REPEATED = 1, 3
@@ -110,6 +112,29 @@ async def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
     # Who takes no more requests and does not say how long is left alone for 5 s.
     assert [notice.delay for notice in outcome.retries] == [5.0 if wait is None else wait]
     assert outcome.waits == ([wait] if wait else [] if wait == 0 else [5.0])
+
+
+async def test_a_wait_can_be_cancelled() -> None:
+    waiting = asyncio.Event()
+
+    async def wait(_seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    with FakeServer(failure(429, headers={"Retry-After": "50"}), chat("ok")) as server:
+        async with requests() as other:
+            sender = Requests(other.transport, sleep=wait)
+
+            async def consume() -> list[RetryNotice]:
+                async with stream_of(sender, profile_for(server.url)) as stream:
+                    return [chunk.retry async for chunk in stream if chunk.retry]
+
+            task = asyncio.create_task(consume())
+            await waiting.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+    assert len(server.requests) == 1
 
 
 async def test_a_longer_wait_fails_at_once_and_says_how_long() -> None:
