@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from engine.batch_values import BatchJob, BatchOptions, BatchProgress, BatchRecord, RowResult
     from engine.cache import CachedAnswer, CacheEntry, CacheInfo, CompletionCache, MemoryCache
     from engine.clients.base import Capabilities
-    from engine.clients.wire_tape import ReplayTransport, WireTape
+    from engine.clients.tape_file import RecordedTape
+    from engine.clients.tape_replay import ReplayTransport
+    from engine.clients.wire_tape import WireTape
     from engine.comparison import Comparison
     from engine.comparison_export import ComparisonExport
     from engine.comparison_rows import dataset_rows, prompt_flow, typed_rows
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
         FlowInvalid,
         HandlerError,
         LocalModelError,
+        NotOnTape,
         NotTrusted,
         PluginError,
         Problem,
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
     from engine.folders import Folders, data_folders
     from engine.guards import Budget, CircuitBreaker, RateLimit, Spending
     from engine.interceptors import Call, Guard, Interceptor, LoggingInterceptor, SensitiveFilter
+    from engine.offline_test import write_offline_test
     from engine.plugins import Plugins
     from engine.profile import Category, ModelProfile, Overrides, ProfileRef, Provider
     from engine.profile_store import ProfileEntry, ProfileStore
@@ -211,6 +215,7 @@ __all__ = [
     "MergeSpec",
     "ModelProfile",
     "Next",
+    "NotOnTape",
     "NotTrusted",
     "OutputItemPart",
     "Overrides",
@@ -236,6 +241,7 @@ __all__ = [
     "Provider",
     "RateLimit",
     "RecordedRun",
+    "RecordedTape",
     "RedactedThinkingPart",
     "ReplayTransport",
     "RequestError",
@@ -298,6 +304,7 @@ __all__ = [
     "timer",
     "typed_rows",
     "visits",
+    "write_offline_test",
     "write_results",
 ]
 
@@ -368,6 +375,7 @@ _MODULES = {
         "FlowInvalid",
         "HandlerError",
         "LocalModelError",
+        "NotOnTape",
         "NotTrusted",
         "PluginError",
         "Problem",
@@ -408,6 +416,7 @@ _MODULES = {
         "LoggingInterceptor",
         "SensitiveFilter",
     ),
+    "engine.offline_test": ("write_offline_test",),
     "engine.plugins": ("Plugins",),
     "engine.profile": ("Category", "ModelProfile", "Overrides", "ProfileRef", "Provider"),
     "engine.profile_store": ("ProfileEntry", "ProfileStore"),
@@ -420,7 +429,9 @@ _MODULES = {
         "PromptLibrary",
         "PromptSnapshot",
     ),
-    "engine.clients.wire_tape": ("ReplayTransport", "WireTape"),
+    "engine.clients.tape_file": ("RecordedTape",),
+    "engine.clients.tape_replay": ("ReplayTransport",),
+    "engine.clients.wire_tape": ("WireTape",),
     "engine.timers": ("Timing", "listening", "timed", "timer"),
     "engine.run": ("Run",),
     "engine.run_comparison": ("compare_runs",),

@@ -20,7 +20,7 @@ from engine.cli_batch import batch
 from engine.cli_cache import cache_app
 from engine.cli_compare import compare
 from engine.cli_export import export
-from engine.cli_input import as_problem, by_place, flow_file, open_flow, pair, read_inputs, usage
+from engine.cli_input import as_problem, by_place, flow_file, open_flow, pair, played_tape, read_inputs, usage
 from engine.cli_models import models_app
 from engine.cli_options import Json, Options, Texts, finish, print_json, print_problems, problem_json
 from engine.cli_profiles import profiles_app
@@ -110,6 +110,9 @@ def run(
     visit: Annotated[int | None, typer.Option("--pass", min=1, help="Which pass through it; none: the last.")] = None,
     branch: Annotated[str | None, typer.Option("--branch", help="Only the context of this branch, 2/5.")] = None,
     trust_once: Annotated[bool, typer.Option("--trust", help="Trust all the flow can do, for this run.")] = False,
+    tape: Annotated[Path | None, typer.Option(metavar="FILE", help="Record the bytes of all calls.")] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Play a tape; nobody is called.")] = None,
+    speed: Annotated[str | None, typer.Option(metavar="N|max", help="Of the replay; 1: as it was.")] = None,
 ) -> None:
     """Run a flow."""
     options: Options = context.obj
@@ -117,6 +120,10 @@ def run(
         usage("--json and --events exclude each other.")
     if (from_agent is None) != (run_id is None) or (from_agent is None and (visit is not None or branch is not None)):
         usage("--from AGENT and --run ID belong together; --pass and --branch go with them.")
+    if tape is not None and (replay is not None or from_agent is not None):
+        usage("--tape records a run from its beginning: --replay and --from exclude it.")
+    if replay is not None and (inputs or inputs_file or mapping or profile or no_cache or from_agent or allow_tool):
+        usage("--replay has inputs, profiles and cache on its tape: no other option about them goes with it.")
     loaded = open_flow(flow, tolerant=True)
     chosen = RunOptions(
         values=read_inputs(
@@ -130,6 +137,8 @@ def run(
         allowed_tools=allow_tool or [],
         file=flow_file(flow),
         trust=trust_once,
+        tape=tape,
+        replay=played_tape(replay, speed),
         again=Again(origin="from", run_id=run_id, agent=from_agent, visit=visit, branch=branch)
         if from_agent is not None and run_id is not None
         else None,

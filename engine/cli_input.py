@@ -1,6 +1,7 @@
 """What commands are given: flows by file or name, inputs as options and files."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ import typer
 from engine import bundled
 from engine.atomic_file import read_limited
 from engine.cli_text import with_hint
+from engine.clients.tape_file import RecordedTape
 from engine.errors import EngineError, FlowError, FlowFileError, FlowInvalid, Problem, StorageError
 from engine.flow.flow_check import check_loaded
 from engine.flow.flow_file import SIZE_LIMIT, LoadedFlow, load_flow, read_flow
@@ -16,6 +18,35 @@ from engine.flow.strict_json import decode_text, parse_json
 from engine.flow.subflow_files import SAMPLE
 from engine.flow_access import known_plugins
 from engine.profile_store import ProfileStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedTape:
+    """A wire tape that answers instead of servers."""
+
+    tape: RecordedTape
+    speed: float
+    """As for `Engine.replaying`."""
+
+
+def played_tape(file: Path | None, speed: str | None) -> PlayedTape | None:
+    """The tape of `--replay` at the speed of `--speed`, at once unless told otherwise; wrong ones end the command."""
+    if file is None:
+        if speed is not None:
+            usage("--speed goes with --replay.")
+        return None
+    factor = 0.0
+    if speed is not None and speed != "max":
+        try:
+            factor = float(speed)
+        except ValueError:
+            factor = -1.0
+        if not 1 <= factor < float("inf"):
+            usage(f'--speed: found "{speed}", expected max or a number from 1 (as it was) on.')
+    try:
+        return PlayedTape(tape=RecordedTape(file), speed=factor)
+    except StorageError as error:
+        usage(f"--replay: {error}")
 
 
 def open_flow(name: str, *, tolerant: bool = False) -> LoadedFlow:

@@ -8,11 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from engine.cli_input import runnable
+from engine.cli_input import PlayedTape, runnable
 from engine.cli_text import DONE, FAILED, NO_SERVER, Terminal, with_hint
 from engine.completion import Phase
 from engine.engine import Engine
 from engine.events import (
+    REPLAY,
     AgentStarted,
     AnyEvent,
     BranchFailed,
@@ -39,7 +40,7 @@ from engine.number_text import cost_text, counted
 from engine.recorded_calls import calls
 from engine.recorded_runs import resume_point, start_point
 from engine.run import Run
-from engine.run_history import COMMITTED_AT_ONCE, RecordedRun
+from engine.run_history import COMMITTED_AT_ONCE, RecordedRun, RunRow
 from engine.statistics import per_second_text
 
 BOLD, DIM = "1", "2"
@@ -66,6 +67,10 @@ class RunOptions:
     """Ask anew for everything; the answers are kept."""
     again: "Again | None" = None
     """The recorded run to go on from."""
+    tape: Path | None = None
+    """Where the calls are recorded."""
+    replay: PlayedTape | None = None
+    """The tape that answers instead of servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,20 +87,31 @@ class Again:
 async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, terminal: Terminal) -> int:
     """Run a flow and print it; the exit status. An interruption stops the run, whose end is printed all the same."""
     async with engine:
-        profiles = engine.profiles.with_map(options.mapping)
-        if options.profile:
-            profiles = profiles.with_profile(options.profile)
-        problems = runnable(loaded, profiles, options.file)
-        for problem in problems:
-            terminal.note(str(problem))
-        here = options.file is None
-        flow = engine.access.build(loaded.spec, options.file, made_here=here, once=options.trust, origin=loaded.origin)
-        context, restart = await _beginning(engine, loaded, flow, options)
-        writer: _Writer = {"json": _Json, "events": _Events}.get(options.output, _Text)(terminal, options)
-        writer.warnings = [str(problem) for problem in problems]
-        allow = allow_named(options.allowed_tools)
-        text = flow_text(loaded.spec)
-        async with engine.run(
+        if (played := options.replay) is not None:
+            terminal.note(f"Replay of {played.tape.path.name}: nothing is called.")
+            async with await engine.replaying(played.tape, speed=played.speed) as player:
+                return await _run(player, loaded, options, terminal)
+        return await _run(engine, loaded, options, terminal)
+
+
+async def _run(engine: Engine, loaded: LoadedFlow, options: RunOptions, terminal: Terminal) -> int:
+    profiles = engine.profiles.with_map(options.mapping)
+    if options.profile:
+        profiles = profiles.with_profile(options.profile)
+    problems = runnable(loaded, profiles, options.file)
+    for problem in problems:
+        terminal.note(str(problem))
+    here = options.file is None
+    flow = engine.access.build(loaded.spec, options.file, made_here=here, once=options.trust, origin=loaded.origin)
+    context, restart = await _beginning(engine, loaded, flow, options)
+    writer: _Writer = {"json": _Json, "events": _Events}.get(options.output, _Text)(terminal, options)
+    writer.warnings = [str(problem) for problem in problems]
+    allow = allow_named(options.allowed_tools)
+    text = flow_text(loaded.spec)
+    starting = (
+        engine.replay(flow, flow_text=text)
+        if options.replay is not None
+        else engine.run(
             flow,
             context,
             profiles=profiles,
@@ -104,14 +120,17 @@ async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, term
             use_cache=options.use_cache,
             skip_cache=options.fresh,
             restart=restart,
-        ) as run:
-            try:
-                await _follow(run, writer, engine)
-            except asyncio.CancelledError:
-                run.stop()
-                await _follow(run, writer, engine)
-                raise
-        return writer.status()
+            tape=options.tape,
+        )
+    )
+    async with starting as run:
+        try:
+            await _follow(run, writer, engine)
+        except asyncio.CancelledError:
+            run.stop()
+            await _follow(run, writer, engine)
+            raise
+    return writer.status()
 
 
 async def _follow(run: Run, writer: "_Writer", engine: Engine) -> None:
@@ -128,6 +147,8 @@ async def _beginning(
 ) -> tuple[Context, Restart | None]:
     """The context a run begins with, and where it goes on when it goes on from a recorded one."""
     again = options.again
+    if options.replay is not None:
+        return Context({}), None  # the inputs are on the tape
     if again is None:
         return inputs_context(loaded.spec, options.values), None
     if again.origin == "repeat":
@@ -143,7 +164,7 @@ async def _beginning(
 def show_recorded(recorded: RecordedRun, terminal: Terminal) -> None:
     """Print the answers, trace and statistics of a recorded run."""
     finished = next((event for event in recorded.events if isinstance(event, RunFinished)), None)
-    terminal.result(f"{recorded.row.flow}: {recorded.row.status}")
+    terminal.result(f"{recorded.row.flow}: {status_text(recorded.row)}")
     numbers = {id(call.finished): call.number for call in calls(recorded.events)}
     for event in recorded.events:
         if isinstance(event, CompletionFinished):
@@ -156,6 +177,11 @@ def show_recorded(recorded: RecordedRun, terminal: Terminal) -> None:
         terminal.result("")
         for line in summary_lines(finished):
             terminal.result(line)
+
+
+def status_text(row: RunRow) -> str:
+    """How a recorded run ended, and whether anybody was called at all."""
+    return f"{row.status} (replay)" if row.origin == REPLAY else row.status
 
 
 class _Writer:

@@ -10,7 +10,7 @@ import typer
 from engine.atomic_file import write_atomically
 from engine.cli_input import open_flow, usage
 from engine.cli_options import Json, Options, finish, print_json
-from engine.cli_run import Again, RunOptions, run_flow, show_recorded
+from engine.cli_run import Again, RunOptions, run_flow, show_recorded, status_text
 from engine.cli_text import DONE
 from engine.comparison_text import comparison_json, comparison_lines
 from engine.flow.subflow_files import origin_path
@@ -49,7 +49,7 @@ def runs_list(
             seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
             cost = cost_text(row.cost, row.provenance)
             table.append(
-                (row.id, started, row.flow, row.status, seconds, str(row.in_tokens), str(row.out_tokens), cost)
+                (row.id, started, row.flow, status_text(row), seconds, str(row.in_tokens), str(row.out_tokens), cost)
             )
         options.terminal.table(table)
         return DONE

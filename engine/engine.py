@@ -14,14 +14,16 @@ from engine.clients.base import Capabilities, ChatRequest
 from engine.clients.endpoints import EndpointStatus
 from engine.clients.llama_server import detokenize, tokenize
 from engine.clients.recovery import Requests
+from engine.clients.tape_file import RecordedTape
+from engine.clients.tape_replay import AT_ONCE, ReplayTransport
 from engine.clients.transport import Transport
 from engine.clients.web_page import get_page
-from engine.clients.wire_tape import ReplayTransport, WireTape
+from engine.clients.wire_tape import WireTape
 from engine.completion import Completion, Stream
 from engine.conversation import Conversation, ToolChoice
 from engine.embedded_server import EmbeddedServer
 from engine.engine_settings import EngineSettings
-from engine.errors import EngineError, LocalModelError, StorageError
+from engine.errors import EngineError, FlowError, LocalModelError, StorageError
 from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
 from engine.flow.flow import Flow, Limits
@@ -39,9 +41,12 @@ from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.profile_store import ProfileStore
 from engine.prompt_library import PromptLibrary
 from engine.recorded_runs import recorded_flow, resume_point
+from engine.replay import ReplayedServer, TapedProfiles, replayed, taped_cache, taped_frozen, taped_prompts
 from engine.run import Run
+from engine.run_completer import RunCompleter
 from engine.run_history import RunHistory
 from engine.run_prompts import RunPrompts
+from engine.run_tape import RunTape, tape_file
 from engine.sqlite_cache import SqliteCache
 from engine.tokenizers import TokenCount, Tokenizer, Tokenizers
 from engine.trust import TrustStore
@@ -79,8 +84,8 @@ class Engine:
             interceptors: what stands around each completion, in this order; guards among them see what goes out.
             settings: limits, logging, and whether the cache is used.
             prompts: those of agents and tools; missing = the shipped ones and those in the data folder.
-            tape: where the bytes of all answers are recorded.
-            replay: answers from a recorded tape instead of servers.
+            tape: where calls are recorded, but not those of runs with a tape of their own; closed with the engine.
+            replay: answers from a recorded tape instead of servers; `replaying` makes an engine that replays runs.
 
         Raises TypeError for an interceptor that is none.
         """
@@ -91,9 +96,14 @@ class Engine:
         self.prompts = prompts or PromptLibrary(folders.prompts)
         self.access = access or FlowAccess(TrustStore(folders.root))
         self._transport = replay or Transport(offline=offline)
+        self._replay = replay
+        self._borrows = False
+        """History and access are another engine's."""
         self._transport.tape = tape
         self._tokenizers = Tokenizers(self._server_tokens, self._server_text)
         self._requests = Requests(self._transport)
+        if replay is not None:
+            self._requests = Requests(self._transport, sleep=replay.clock.sleep, clock=replay.clock.now)
         self._pipeline = Pipeline(self.server, self._requests, self._tokenizers, self.profiles.get, self._run_prompts)
         self.cache = cache
         self._interceptors, self._guards = _sorted(interceptors)
@@ -136,14 +146,17 @@ class Engine:
     async def close(self) -> None:
         """Close connections, stop the embedded server, write what the history still holds."""
         async with AsyncExitStack() as parts:  # the last one is closed first, and each one whatever befalls the others
-            if self.history is not None:
+            if self.history is not None and not self._borrows:
                 parts.push_async_callback(_logged, self.history.close)
             parts.push_async_callback(_logged, self.server.stop)
             parts.push_async_callback(_logged, self._transport.aclose)
-            parts.push_async_callback(_logged, self.access.aclose)
+            if not self._borrows:
+                parts.push_async_callback(_logged, self.access.aclose)
             if self.cache is not None:
                 parts.push_async_callback(_logged, self.cache.close)
             parts.push_async_callback(_logged, self._pipeline.close)
+        if self._transport.tape is not None:
+            self._transport.tape.close()
 
     @property
     def offline(self) -> bool:
@@ -174,10 +187,13 @@ class Engine:
         limit = RateLimit(requests=settings.requests_per_minute, tokens=settings.tokens_per_minute)
         self._pipeline.cache = self.cache if settings.cache else None
         self._pipeline.interceptors = (*self._interceptors, *map(PluggedInterceptor, settings.interceptors), *logging_)
-        # Who waits in line comes before what could change meanwhile.
-        self._pipeline.guards = (limit, self._budget, *self._guards, *logging_)
+        # Who waits in line comes before what could change meanwhile. A replay spends nothing and spares nobody.
+        spending = (limit, self._budget) if self._replay is None else ()
+        self._pipeline.guards = (*spending, *self._guards, *logging_)
 
     def _run_prompts(self) -> RunPrompts:
+        if self._replay is not None and self._replay.recorded.start.run_id:
+            return taped_prompts(self._replay.recorded)
         return RunPrompts.take(self.prompts, self._settings.prompt_language)
 
     async def _used_today(self) -> Spending:
@@ -309,6 +325,7 @@ class Engine:
         restart: Restart | None = None,
         frozen: Sequence[Frozen] = (),
         breakpoints: Breakpoints | None = None,
+        tape: Path | None = None,
     ) -> "Run":
         """Run a flow in an `async with`: iterate the events, then read `contexts`. Leaving the block early stops it.
 
@@ -323,11 +340,16 @@ class Engine:
             restart: where a recorded run goes on (recorded_runs.py); `context` is then what the record has as inputs.
             frozen: agents whose recorded answers are used instead of asking (flow/frozen.py).
             breakpoints: where branches wait until somebody lets them go on (flow/breakpoints.py).
+            tape: a file to record the run's calls in (docs/wire-tape.md), or a folder for one named after the run.
 
-        Raises FlowInvalid for a flow that cannot run. Errors of branches travel as events and stand on their contexts.
+        Raises FlowInvalid for a flow that cannot run, StorageError for a tape that cannot be written. Errors of
+        branches travel as events and stand on their contexts.
         """
-        completer = _Completer(self, profiles or self.profiles, use_cache=use_cache, skip_cache=skip_cache)
-        return Run(
+        if tape is not None and restart is not None:
+            raise FlowError("A run that goes on from another has no tape.", hint="Repeat it from its beginning.")
+        profiles, prompts = profiles or self.profiles, self._run_prompts()
+        completer = RunCompleter(self, profiles, use_cache=use_cache, skip_cache=skip_cache)
+        run = Run(
             flow,
             context,
             completer,
@@ -339,12 +361,69 @@ class Engine:
             restart=restart,
             frozen=frozen,
             breakpoints=breakpoints,
-            prompts=self._run_prompts(),
+            prompts=prompts,
             grants=Grants(
                 folders=tuple(map(Path, self._settings.tool_folders)),
                 hosts=frozenset(host.lower() for host in self._settings.tool_hosts),
                 fetch=partial(get_page, self._transport),
             ),
+            replayed=None if self._replay is None else replayed(self._replay.recorded),
+        )
+        if tape is not None:
+            cached = self._pipeline.cache is not None and use_cache
+            completer.tape = run.tape = RunTape(
+                tape_file(tape, run.id) if tape.is_dir() else tape,
+                run_id=run.id,
+                flow=flow,
+                flow_text=flow_text,
+                inputs=run.inputs,
+                cache="off" if not cached else "fresh" if skip_cache else "on",
+                patterns=self._settings.sensitive_patterns,
+                frozen=frozen,
+                prompts=prompts,
+            )
+        return run
+
+    async def replaying(self, tape: RecordedTape, *, speed: float = AT_ONCE) -> "Engine":
+        """An engine that answers from a tape and opens no socket; its runs are recorded with those of this engine.
+
+        `speed` 1 = as it was, 10 = ten times as fast, 0 = at once. Close it before this one. Raises StorageError.
+        """
+        start = tape.start
+        cached = start.cache != "off"
+        engine = Engine(
+            profiles=TapedProfiles(tape),
+            server=ReplayedServer(tape.models),
+            history=self.history,
+            access=self.access,
+            cache=await taped_cache(tape) if cached else None,
+            interceptors=self._interceptors,
+            settings=replace(
+                self._settings,
+                cache=cached,
+                run_budget=Spending(),
+                day_budget=Spending(),
+                sensitive_patterns=start.patterns,
+            ),
+            prompts=self.prompts,
+            replay=ReplayTransport(tape, speed=speed),
+        )
+        engine._borrows = True
+        return engine
+
+    def replay(self, flow: Flow, *, flow_text: str = "", breakpoints: Breakpoints | None = None) -> "Run":
+        """Run a flow as the tape of this engine (`replaying`) recorded it: with its inputs, its cache, its answers."""
+        if self._replay is None:
+            raise FlowError("This engine replays no tape.", hint="Make one that does with `replaying`.")
+        tape = self._replay.recorded
+        return self.run(
+            flow,
+            Context(tape.start.inputs),
+            flow_text=flow_text or tape.start.flow_text,
+            use_cache=tape.start.cache != "off",
+            skip_cache=tape.start.cache == "fresh",
+            frozen=taped_frozen(tape),
+            breakpoints=breakpoints,
         )
 
     async def resume(
@@ -403,34 +482,3 @@ async def _logged(close: Callable[[], Awaitable[object]]) -> None:
         await close()
     except (EngineError, OSError):
         logger.exception("Closing failed")
-
-
-class _Completer:
-    """The engine as a flow sees it, with the profiles of one run."""
-
-    def __init__(self, engine: Engine, profiles: ProfileStore, *, use_cache: bool, skip_cache: bool) -> None:
-        self._engine = engine
-        self._profiles = profiles
-        self._use_cache = use_cache
-        self._skip_cache = skip_cache
-
-    def resolve(self, profile: ProfileRef) -> ModelProfile:
-        return self._profiles.resolve(profile)
-
-    def stream(
-        self,
-        profile: ProfileRef,
-        conversation: Conversation,
-        *,
-        overrides: Overrides | None = None,
-        tools: ToolChoice | None = None,
-        skip_cache: bool = False,
-    ) -> AbstractAsyncContextManager[Stream]:
-        return self._engine.stream(
-            self.resolve(profile),
-            conversation,
-            overrides=overrides,
-            tools=tools,
-            skip_cache=skip_cache or self._skip_cache,
-            use_cache=self._use_cache,
-        )

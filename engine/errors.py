@@ -208,6 +208,10 @@ class AnswerIncomplete(RequestError):
     retryable = True
 
 
+class NotOnTape(RequestError):
+    """The wire tape that is played has no answer to this request; `facts["differs"]` says where it differs."""
+
+
 class HandlerError(EngineError):
     """A handler could not use the completion; the error type is PARSING."""
 

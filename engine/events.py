@@ -92,6 +92,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Path of splits so far, `2/5` or `2/5.1/3`; empty before the first split."""
 
 
+REPLAY = "replay"
+"""The origin of a run for which nobody was asked: it played a wire tape."""
+
+
 class RunStarted(Event, frozen=True, tag="run_started"):
     """A run begins."""
 
@@ -101,7 +105,7 @@ class RunStarted(Event, frozen=True, tag="run_started"):
     prompts: dict[str, str] = {}
     """Prompt of the library → language and version of the text this run uses where it needs it."""
     origin: str = ""
-    """How it came from a recorded run: `resume`, `from` or `repeat`; empty: it did not."""
+    """How it came from a recorded run: `resume`, `from`, `repeat` or `replay`; empty: it did not."""
     parent: str = ""
     """That run."""
     kept: int = 0

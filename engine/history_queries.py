@@ -38,7 +38,7 @@ class RunRow:
     cost: Decimal
     provenance: CostProvenance
     origin: str = ""
-    """How it came from another run: `resume`, `from` or `repeat`; empty: it did not."""
+    """How it came from another run: `resume`, `from`, `repeat` or `replay`; empty: it did not."""
     parent: str = ""
     """That run."""
     edited: bool = False

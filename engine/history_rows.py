@@ -9,6 +9,7 @@ import msgspec
 from engine.checkpoints import Checkpoint, Reached
 from engine.context_rows import ContextRows
 from engine.events import (
+    REPLAY,
     AgentFinished,
     AnyEvent,
     ChunkReceived,
@@ -44,6 +45,9 @@ STATEMENTS = (
         reasoning_out_tokens = ?, cost = ?, provenance = ? WHERE id = ?""",
     "UPDATE runs SET origin = ?, parent = ?, edited = ? WHERE id = ?",
 )
+
+
+_NOTHING = Statistics()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,8 @@ class _OpenRun:
     """Of the last checkpoint."""
     kept: int = 0
     """Events to come that are those of an earlier run: their requests are counted there."""
+    replay: bool = False
+    """Nobody is asked: its requests are not counted, and it costs nothing."""
     leaving: dict[int, tuple[object, int]] = field(default_factory=dict)
     """Id of the values of a context that leaves a step → those values, and the checkpoint that holds them."""
     texts: dict[tuple[int, str, int], _Text] = field(default_factory=dict)
@@ -156,16 +162,19 @@ class HistoryRows:
         if run.texts:
             whole_run = isinstance(event, RunFinished)
             self._fold(run, [key for key in run.texts if whole_run or key[:2] == (event.step, event.branch)])
-        if isinstance(event, CompletionFinished) and not run.kept:
+        if isinstance(event, CompletionFinished) and not run.kept and not run.replay:
             self._rows.append((INSERT_REQUEST, _request(event, run.seq)))
         self._append(run, event)
         run.kept -= run.kept > 0
         if isinstance(event, RunStarted) and event.origin:
-            run.kept = event.kept
+            run.kept, run.replay = event.kept, event.origin == REPLAY
             self._rows.append((CHANGE_RUN, (event.origin, event.parent, int(event.edited), event.run_id)))
         if isinstance(event, RunFinished):
             seconds = event.statistics.effective_seconds or max(0.0, event.time - run.begun.started)
-            self._rows.append(finish_run(event.run_id, event.status, seconds, event.statistics))
+            used = event.statistics
+            if run.replay:
+                used = msgspec.structs.replace(used, requests=0, cost=_NOTHING.cost, provenance=_NOTHING.provenance)
+            self._rows.append(finish_run(event.run_id, event.status, seconds, used))
             self._ended.append(self._runs.pop(event.run_id))
 
     def _add_text(self, run: _OpenRun, event: ChunkReceived) -> None:

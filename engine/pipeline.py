@@ -5,10 +5,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from engine.cache import CacheEntry, CompletionCache, cache_key
 from engine.clients import client_for
 from engine.clients.base import ChatRequest
 from engine.clients.recovery import CompletionStream, Requests
+from engine.clients.tape_lines import TapedHit, TapedModel
+from engine.clients.wire_tape import current_tape
 from engine.completion import Chunk, Completion, Phase, Stream
 from engine.conversation import Conversation
 from engine.embedded_server import EmbeddedServer, ServerState
@@ -218,6 +222,7 @@ class _CachedStream(StreamLayer):
             self._seat = flights.join(key)
             await flights.stored(key)
             if self._seat is None and (entry := await self._cache.get(key)) is not None:
+                _tape_hit(key, entry)
                 return entry
             # Somebody may have begun while the cache was asked.
             self._seat = self._seat or flights.join(key)
@@ -263,6 +268,8 @@ class _CachedStream(StreamLayer):
             served = await asyncio.to_thread(self._pipeline.server.served_model)
             if served is not None:
                 identity, alias = served
+                if (tape := current_tape.get()) is not None:
+                    tape.write(TapedModel(identity=identity, alias=alias))
                 # Known without asking, so that a hit does not start the server.
                 profile = replace(request.profile, model=request.profile.model or alias)
                 request = replace(request, profile=profile)
@@ -274,6 +281,13 @@ class _CachedStream(StreamLayer):
         if sum(len(turn.text) for turn in request.conversation.turns) > LONG_PROMPT:
             return asking, await asyncio.to_thread(cache_key, *parts)
         return asking, cache_key(*parts)
+
+
+def _tape_hit(key: str, entry: CacheEntry) -> None:
+    """An answer from before the run is needed to play it again; one the run itself stored comes again by itself."""
+    tape = current_tape.get()
+    if tape is not None and entry.created < tape.began:
+        tape.write(TapedHit(key=key, entry=msgspec.Raw(msgspec.json.encode(entry, enc_hook=str))))
 
 
 _UNPAID = CompletionStatistics(requests=0, provenance=CostProvenance.FREE)

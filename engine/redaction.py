@@ -45,6 +45,11 @@ class Secrets:
     def __init__(self) -> None:
         self._values: frozenset[str] = frozenset()
 
+    @property
+    def values(self) -> frozenset[str]:
+        """All of them."""
+        return self._values
+
     def add(self, values: Iterable[str]) -> None:
         """Remember values; those too short to be told from words are left out."""
         new = {value for value in values if len(value) >= SHORTEST_SECRET}

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextvars import copy_context
 from types import TracebackType
 
+from engine.clients.wire_tape import current_tape
 from engine.completion import Completer
-from engine.events import AnyEvent, RunFinished
+from engine.events import AnyEvent, RunFinished, Warned
 from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
 from engine.flow.event_buffer import EventBuffer
@@ -17,11 +18,13 @@ from engine.flow.frozen import Frozen
 from engine.flow.granted_tools import NO_GRANTS, Grants, current_grants
 from engine.flow.restart import Restart
 from engine.flow.subflow import named_agents
+from engine.flow.tool_rounds import Replayed
 from engine.flow.tools import AllowTool, refuse
 from engine.flow.trace import EMPTY, Trace
 from engine.interceptors import current_run
 from engine.run_history import RunHistory
 from engine.run_prompts import RunPrompts, current_prompts
+from engine.run_tape import RunTape
 from engine.statistics import RequestStatistic
 
 EVENTS_AHEAD = 256
@@ -47,13 +50,17 @@ class Run:
         breakpoints: Breakpoints | None = None,
         grants: Grants = NO_GRANTS,
         prompts: RunPrompts | None = None,
+        replayed: Replayed | None = None,
     ) -> None:
         self.id = secrets.token_hex(6)
         self._prompts = prompts
+        self.tape: RunTape | None = None
+        """Set it before the run begins to record its calls."""
         self._grants = grants
         self._flow = flow
         self._flow_text = flow_text
-        self._inputs = context.values_copy()
+        self.inputs = context.values_copy()
+        """What it begins with."""
         self._history = history
         self._events = EventBuffer(EVENTS_AHEAD)
         self._walk = Walk(
@@ -70,6 +77,7 @@ class Run:
             frozen=frozen,
             breakpoints=breakpoints,
             prompts=_used(flow, prompts),
+            replayed=replayed,
         )
         self._task: asyncio.Task[list[Context]] | None = None
         self._finished: RunFinished | None = None
@@ -80,7 +88,7 @@ class Run:
                 # A disk that fails does not keep a run from happening; the history tells it by itself.
                 profiles = self._walk.known_profiles()
                 await self._history.begin(
-                    self.id, self._flow.name, self._flow_text, self._inputs, profiles, self._flow.origin
+                    self.id, self._flow.name, self._flow_text, self.inputs, profiles, self._flow.origin
                 )
         except BaseException:
             self._end()
@@ -89,6 +97,7 @@ class Run:
         surroundings.run(current_run.set, self.id)
         surroundings.run(current_grants.set, self._grants)
         surroundings.run(current_prompts.set, self._prompts)
+        surroundings.run(current_tape.set, self.tape.wire if self.tape is not None else None)
         self._task = asyncio.create_task(self._walk.run(), context=surroundings)
         # Not in the task itself: one that is cancelled before its first step runs nothing of its own.
         self._task.add_done_callback(lambda _: self._end())
@@ -157,8 +166,19 @@ class Run:
         return task.exception() if task is not None and task.done() and not task.cancelled() else None
 
     def _emit(self, event: AnyEvent) -> Awaitable[None] | None:
+        if self.tape is not None:
+            self._note(self.tape, event)
         if isinstance(event, RunFinished):
             self._finished = event
+        return self._send_on(event)
+
+    def _note(self, tape: RunTape, event: AnyEvent) -> None:
+        """Record an event on the tape; when that failed, the run tells before it ends."""
+        tape.note(event)
+        if isinstance(event, RunFinished) and tape.error is not None:
+            self._send_on(Warned(time=event.time, run_id=self.id, message=f"{tape.error} {tape.error.hint}"))
+
+    def _send_on(self, event: AnyEvent) -> Awaitable[None] | None:
         if self._history is not None:
             self._history.record(event)
         return self._events.put(event)

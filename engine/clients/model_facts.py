@@ -163,6 +163,7 @@ class FactBook:
             place=Place.of(profile, question.url),
             limits=limits,
             limit=MAX_ANSWER,
+            outlives=True,
         )
         if status != 200:
             return None

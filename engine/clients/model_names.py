@@ -35,7 +35,9 @@ class ModelNames:
         place = Place.of(profile, url)
         seconds = profile.options.connect_timeout
         limits = Limits(connect=seconds, progress=seconds, idle=seconds)
-        status, body, _ = await self._transport.fetch(url, headers=headers, place=place, limits=limits, limit=MAX_BODY)
+        status, body, _ = await self._transport.fetch(
+            url, headers=headers, place=place, limits=limits, limit=MAX_BODY, outlives=True
+        )
         if status != 200:
             raise status_error(status, {}, body[:MAX_ERROR_BODY], place)
         try:

@@ -7,15 +7,16 @@ request. All failures leave as typed errors.
 
 import asyncio
 import sys
-import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from engine.clients.addresses import AddressRule, target_of
 from engine.clients.connections import READ_BUFFER, Host, Way, new_host
 from engine.clients.failures import Place
 from engine.clients.transport_faults import fault, final, no_address, refused, timeout
 from engine.clients.watchdog import Limits, Watch, Watchdog
+from engine.clients.wire_tape import KEPT_HEADERS, CallTape, KnownAnswer, KnownAnswers, WireTape, current_tape
 from engine.errors import ConnectFailed, ProtocolError, RequestError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Reply:
         self.headers: Mapping[str, str] = self._raw.headers
         """Names without regard to case."""
         self.watch = watch
-        self.tap: Callable[[bytes], None] | None = None
+        self.tape: CallTape | None = None
         """Told of all bytes."""
         self._place = place
         watch.interrupt = self._raw.close
@@ -53,14 +54,19 @@ class Reply:
             data = await self._raw.content.readany()
         except Exception as error:
             if watch.expired:
-                raise timeout(watch.expired, self._place) from None
-            raise fault(error, self._place, answering=True) from error
+                raise self._failed(timeout(watch.expired, self._place)) from None
+            raise self._failed(fault(error, self._place, answering=True)) from error
         watch.waited()
-        if self.tap is not None:
-            self.tap(data)
         if not data and watch.expired:  # closing the socket may look like the end of the body
-            raise timeout(watch.expired, self._place)
+            raise self._failed(timeout(watch.expired, self._place))
+        if self.tape is not None:
+            self.tape.arrived(data)
         return data
+
+    def _failed(self, error: RequestError) -> RequestError:
+        if self.tape is not None:
+            self.tape.failed(error)
+        return error
 
     async def body(self, limit: int) -> bytes:
         """The body as far as the limit, in bytes."""
@@ -116,16 +122,6 @@ class Document(NamedTuple):
     headers: Mapping[str, str]
 
 
-class Tape(Protocol):
-    """Takes what answers bring (wire_tape.py)."""
-
-    def begin(
-        self, method: str, url: str, body: bytes, place: Place, status: int, headers: Mapping[str, str], sent: float
-    ) -> Callable[[bytes], None]:
-        """Note an answer; the function takes its bytes."""
-        ...
-
-
 class Transport:
     """Owns the connections of an engine; use it on one event loop and close it there."""
 
@@ -134,8 +130,9 @@ class Transport:
         """Refuse every host but this machine, before its name is looked up."""
         self.proxy = ""
         """The address of a proxy for all hosts but this machine; empty = none."""
-        self.tape: Tape | None = None
-        """Where all answers are recorded."""
+        self.tape: WireTape | None = None
+        """Where the calls outside of runs that have a tape of their own are recorded."""
+        self._known = KnownAnswers()
         self._hosts: dict[tuple[str, str, Way], Host] = {}
         self._addresses: dict[str, str] = {}
         self._watchdog = Watchdog()
@@ -159,7 +156,14 @@ class Transport:
     ) -> Opening:
         """Start a request; the limits run from now."""
         watch = self._watchdog.watch(limits)
-        task = asyncio.get_running_loop().create_task(self._open(method, url, headers, body, place, watch, rule))
+        tape = current_tape.get() or self.tape
+        if tape is None:
+            opening = self._open(method, url, headers, body, place, watch, rule)
+        else:
+            tape.remember(url, self._known.of(url), place)
+            call = tape.call(method, url, body, place)
+            opening = self._recorded(call, method, url, headers, body, place, watch, rule)
+        task = asyncio.get_running_loop().create_task(opening)
         watch.interrupt = task.cancel
         return Opening(task, watch)
 
@@ -173,14 +177,22 @@ class Transport:
         limit: int,
         body: bytes = b"",
         rule: AddressRule = MODEL_SERVERS,
+        outlives: bool = False,
     ) -> Document:
-        """A small document, cut at the limit (bytes): a POST when there is a body to send."""
+        """A small document, cut at the limit (bytes): a POST when there is a body to send.
+
+        One that `outlives` its run is remembered by who asks: it goes on the tapes of later runs, too.
+        """
         method = "POST" if body else "GET"
         opening = self.send(method, url, headers=headers, body=body, place=place, limits=limits, rule=rule)
         reply = None
         try:
             reply = await opening.reply()
-            return Document(reply.status, await reply.body(limit), reply.headers)
+            answer = await reply.body(limit)
+            if outlives:
+                kept = {name: reply.headers[name] for name in KEPT_HEADERS if name in reply.headers}
+                self._known.keep(url, KnownAnswer(method, urlsplit(url).path, body, reply.status, kept, answer))
+            return Document(reply.status, answer, reply.headers)
         finally:
             if reply:
                 reply.close()
@@ -211,6 +223,27 @@ class Transport:
         for host in hosts.values():
             await host.aclose()
 
+    async def _recorded(
+        self,
+        call: CallTape,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        place: Place,
+        watch: Watch,
+        rule: AddressRule,
+    ) -> Reply:
+        """Send, and note on the tape what comes of it."""
+        try:
+            reply = await self._open(method, url, headers, body, place, watch, rule)
+        except RequestError as error:
+            call.failed(error)
+            raise
+        call.answered(reply.status, reply.headers)
+        reply.tape = call
+        return reply
+
     async def _open(
         self,
         method: str,
@@ -225,7 +258,6 @@ class Transport:
             self._check(url, headers, place, rule)
             await self.load()
             host = self._host(url, rule, place)
-            begun = time.monotonic()
             raw = await _sent(host, method, self._address(url), ALWAYS_SENT | dict(headers), body, watch)
         except asyncio.CancelledError:
             if watch.expired:
@@ -247,8 +279,6 @@ class Transport:
                     facts=place.facts(expected="no content-encoding", found=encoding[:40]),
                 )
             )
-        if self.tape is not None:
-            reply.tap = self.tape.begin(method, url, body, place, reply.status, reply.headers, begun)
         return reply
 
     def _check(self, url: str, headers: Mapping[str, str], place: Place, rule: AddressRule) -> None:

@@ -1,162 +1,253 @@
-"""The wire tape: the exact bytes of each call with their times, without keys, to be played again through the client."""
+"""The wire tape: the exact bytes of each call with their times, without keys, written line by line as they arrive.
 
-import asyncio
-import hashlib
+One JSON object a line, told apart by `type`; what a process that dies leaves is readable up to its last line
+(docs/wire-tape.md). `tape_file.py` reads tapes, `tape_replay.py` answers from them.
+"""
+
+import json
+import logging
+import os
+import re
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from engine.atomic_file import read_limited, write_atomically
-from engine.clients.addresses import AddressRule
 from engine.clients.failures import Place
-from engine.clients.transport import Reply, Transport
-from engine.clients.transport_faults import timeout
-from engine.clients.watchdog import Watch
-from engine.errors import ConnectFailed, RequestError, StorageError
+from engine.clients.tape_lines import (
+    FAILURES,
+    VERSION,
+    CallAnswered,
+    CallEnded,
+    CallFailed,
+    CallPiece,
+    CallSent,
+    Line,
+    TapeStart,
+    as_text,
+)
+from engine.errors import RequestError, StorageError
+from engine.redaction import HIDDEN, SECRETS
 
-SIZE_LIMIT = 1_000_000_000
+log = logging.getLogger(__name__)
+
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms", "date")
 """Of an answer; all others, and all headers of requests, stay off the tape."""
+MOST_KNOWN = 100
+"""Small answers of one host that are remembered."""
+LARGEST_KNOWN = 4_000_000
+"""Bytes."""
+BUFFER = 1 << 16
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """Bytes as they arrived."""
-
-    seconds: float
-    """Since the request was sent."""
-    data: bytes
-    """Base64 in the file."""
-
-
-class TapedCall(msgspec.Struct):
-    """One request and its answer; a request that had no answer is not on the tape."""
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """A small answer that outlives its request, such as a list of models."""
 
     method: str
     path: str
-    """Without host and query."""
-    request: str
-    """SHA-256 of the body that was sent."""
+    body: bytes
     status: int
     headers: dict[str, str]
-    """Names in lower case."""
-    pieces: list[Piece]
+    answer: bytes
+
+
+class KnownAnswers:
+    """Those of a transport, by host: a tape that begins later still needs what is not asked again."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, OrderedDict[tuple[str, str, bytes], KnownAnswer]] = {}
+
+    def keep(self, url: str, known: KnownAnswer) -> None:
+        """Remember an answer instead of an older one to the same request."""
+        if len(known.answer) + len(known.body) > LARGEST_KNOWN:
+            return
+        kept = self._hosts.setdefault(urlsplit(url).netloc, OrderedDict())
+        key = (known.method, known.path, known.body)
+        kept.pop(key, None)
+        kept[key] = known
+        if len(kept) > MOST_KNOWN:
+            kept.popitem(last=False)
+
+    def of(self, url: str) -> list[KnownAnswer]:
+        """Those of a host."""
+        return list(self._hosts.get(urlsplit(url).netloc, {}).values())
+
+
+class KeyRemover:
+    """Takes keys out of bytes that arrive in pieces, also those that lie on a border."""
+
+    def __init__(self, place: Place) -> None:
+        found = {*place.secrets, *SECRETS.values}
+        # Inside of JSON some characters of a key have another form.
+        found |= {json.dumps(secret)[1:-1] for secret in found}
+        self._secrets = tuple(secret.encode() for secret in sorted(found, key=len, reverse=True))
+        self._beginnings = frozenset(secret[:size] for secret in self._secrets for size in range(1, len(secret)))
+        firsts = re.escape(bytes({secret[0] for secret in self._secrets}))
+        self._firsts = re.compile(b"[" + firsts + b"]") if firsts else None
+        self._tail = max(map(len, self._secrets), default=1) - 1
+        self._held = b""
+
+    def clean(self, data: bytes, *, last: bool = False) -> bytes:
+        """The bytes without keys; an end that may be the beginning of a key waits for the next bytes."""
+        data, self._held = self._held + data, b""
+        for secret in self._secrets:
+            data = data.replace(secret, HIDDEN.encode())
+        if not last and self._firsts is not None:
+            for first in self._firsts.finditer(data, max(0, len(data) - self._tail)):
+                if data[first.start() :] in self._beginnings:
+                    data, self._held = data[: first.start()], data[first.start() :]
+                    break
+        return data
 
 
 class WireTape:
-    """What the calls of a transport brought: give it to `Transport.tape`, then `save`."""
+    """Records calls in a file: those of an engine (`Engine(tape=…)`) or of one run (`Engine.run(tape=…)`).
 
-    def __init__(self) -> None:
-        self.calls: list[TapedCall] = []
+    Writing costs microseconds a piece and no memory. A disk that fails ends the tape, not the calls: see `error`.
+    """
 
-    def begin(
-        self, method: str, url: str, body: bytes, place: Place, status: int, headers: Mapping[str, str], sent: float
-    ) -> Callable[[bytes], None]:
-        """Note an answer; the function takes its bytes. `sent` is monotonic seconds."""
-        kept = {name: place.clean(headers[name]) for name in KEPT_HEADERS if name in headers}
-        call = TapedCall(method, urlsplit(url).path, _hash(body), status, kept, [])
-        self.calls.append(call)
-
-        def arrived(data: bytes) -> None:
-            clean = place.clean(data.decode("latin-1")).encode("latin-1")
-            call.pieces.append(Piece(time.monotonic() - sent, clean))
-
-        return arrived
-
-    def save(self, path: Path) -> None:
-        """Write the tape, one call a line; raises StorageError."""
-        write_atomically(path, b"".join(msgspec.json.encode(call) + b"\n" for call in self.calls))
-
-    @classmethod
-    def load(cls, path: Path) -> "WireTape":
-        """Read a tape; raises StorageError that names the line."""
-        tape = cls()
-        for number, line in enumerate(read_limited(path, SIZE_LIMIT).splitlines(), start=1):
-            try:
-                tape.calls.append(msgspec.json.decode(line, type=TapedCall))
-            except (msgspec.MsgspecError, ValueError) as error:
-                raise StorageError(
-                    f"{path.name}, line {number}: this is no call of a wire tape: {error}.",
-                    hint="Record it again.",
-                    facts={"path": str(path)},
-                ) from error
-        return tape
-
-
-class ReplayTransport(Transport):
-    """Answers from a tape instead of a server: the same request gets the same bytes, each recorded call once."""
-
-    def __init__(self, tape: WireTape, *, speed: float = 0.0) -> None:
-        """Take the tape; `speed` 1 = as it was, 10 = ten times as fast, 0 = all at once."""
-        super().__init__(offline=True)
-        self._speed = speed
-        self._calls: dict[tuple[str, str, str], deque[TapedCall]] = {}
-        for call in tape.calls:
-            self._calls.setdefault((call.method, call.path, call.request), deque()).append(call)
-
-    async def _open(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        place: Place,
-        watch: Watch,
-        rule: AddressRule,
-    ) -> Reply:
-        calls = self._calls.get((method, urlsplit(url).path, _hash(body)))
-        if not calls:
-            error: RequestError = ConnectFailed(
-                f"The tape has no further call {method} {urlsplit(url).path} with this request.",
-                hint="Record it again: flow, inputs or profile have changed.",
-                facts=place.facts(),
-            )
-            error.retryable = False
-            raise error
-        return _ReplayedReply(calls.popleft(), self._speed, watch, place)
-
-
-class _ReplayedReply(Reply):
-    """An answer from the tape."""
-
-    def __init__(self, call: TapedCall, speed: float, watch: Watch, place: Place) -> None:
-        self.status = call.status
-        self.headers = call.headers
-        self.watch = watch
-        self.tap = None
-        self._place = place
-        self._pieces = deque(call.pieces)
-        self._speed = speed
+    def __init__(self, path: Path, start: TapeStart | None = None) -> None:
+        """Begin the file, which only its owner may read; raises StorageError."""
+        self.path = path
+        self.error: StorageError | None = None
+        """Why the tape ends early; None when it does not."""
+        self.began = time.time()
+        """Seconds since the epoch."""
+        self._calls = 0
+        self._seen: set[tuple[str, str, str, int]] = set()
+        """Requests that are on the tape, by host."""
         self._begun = time.monotonic()
-        self._over = asyncio.Event()
-        watch.interrupt = self._over.set
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+            self._file = os.fdopen(descriptor, "wb", BUFFER)
+        except OSError as error:
+            raise self._fault(error) from error
+        self.write(start or TapeStart(version=VERSION, recorded=now_text()), flush=True)
 
-    async def read(self) -> bytes:
-        self.watch.wait()
-        if not self._pieces:
-            return b""
-        piece = self._pieces.popleft()
-        due = self._begun + piece.seconds / self._speed - time.monotonic() if self._speed else 0.0
-        if due > 0:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), due)
-        if self.watch.expired:
-            raise timeout(self.watch.expired, self._place)
-        self.watch.waited()
-        return piece.data
-
-    @property
-    def finished(self) -> bool:
-        return not self._pieces
+    def write(self, line: Line, *, flush: bool = False) -> None:
+        """Add a line; `flush`: it is not lost when the process dies."""
+        if self._file.closed:
+            return
+        try:
+            self._file.write(msgspec.json.encode(line, enc_hook=str) + b"\n")
+            if flush:
+                self._file.flush()
+        except OSError as error:
+            self.error = self._fault(error)
+            log.warning("%s", self.error)
+            self.close()
 
     def close(self) -> None:
-        self.watch.stop()
-        self._over.set()
+        """Write what is left and close the file."""
+        try:
+            self._file.close()
+        except OSError as error:
+            self.error = self.error or self._fault(error)
+
+    def call(self, method: str, url: str, body: bytes, place: Place, *, known: bool = False) -> "CallTape":
+        """A request is sent; the result takes what comes of it."""
+        parts = urlsplit(url)
+        self._seen.add((parts.netloc, method, parts.path, hash(body)))
+        self._calls += 1
+        path = place.clean(parts.path)
+        return CallTape(self, self._calls, method, path, body, place, time.monotonic() - self._begun, known)
+
+    def remember(self, url: str, answers: list[KnownAnswer], place: Place) -> None:
+        """Take what a host told before the tape began, once."""
+        host = urlsplit(url).netloc
+        for known in answers:
+            if (host, known.method, known.path, hash(known.body)) not in self._seen:
+                told = self.call(known.method, f"http://{host}{known.path}", known.body, place, known=True)
+                told.answered(known.status, known.headers)
+                told.arrived(known.answer)
+                told.arrived(b"")
+
+    def _fault(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"The wire tape {self.path.name} cannot be written: {error.strerror or error}.",
+            hint=f"Check the free space and the permissions of the folder {self.path.parent}.",
+            facts={"path": str(self.path)},
+        )
 
 
-def _hash(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+class CallTape:
+    """One call on a tape."""
+
+    def __init__(
+        self,
+        tape: WireTape,
+        number: int,
+        method: str,
+        path: str,
+        body: bytes,
+        place: Place,
+        seconds: float,
+        known: bool,
+    ) -> None:
+        self._tape = tape
+        self._call = number
+        self._place = place
+        self._remover = KeyRemover(place)
+        self._sent = time.monotonic()
+        self._over = False
+        text, data = as_text(KeyRemover(place).clean(body, last=True))
+        tape.write(
+            CallSent(call=number, method=method, path=path, seconds=seconds, body=text, data=data, known=known),
+            flush=True,
+        )
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head of the answer is there."""
+        kept = {name: self._place.clean(headers[name]) for name in KEPT_HEADERS if name in headers}
+        self._tape.write(CallAnswered(call=self._call, status=status, headers=kept, seconds=self._seconds()))
+
+    def arrived(self, data: bytes) -> None:
+        """Bytes have arrived; none: the answer is over."""
+        if self._over:
+            return
+        self._over = not data
+        text, raw = as_text(self._remover.clean(data, last=not data))
+        if text or raw:
+            self._tape.write(CallPiece(call=self._call, seconds=self._seconds(), text=text, data=raw))
+        if not data:
+            self._tape.write(CallEnded(call=self._call, seconds=self._seconds()), flush=True)
+
+    def failed(self, error: RequestError) -> None:
+        """The call is over without an answer, or in the middle of it."""
+        if self._over:
+            return
+        self._over = True
+        text, raw = as_text(self._remover.clean(b"", last=True))
+        if text or raw:
+            self._tape.write(CallPiece(call=self._call, seconds=self._seconds(), text=text, data=raw))
+        self._tape.write(
+            CallFailed(
+                call=self._call,
+                seconds=self._seconds(),
+                error=next((name for name, kind in FAILURES.items() if isinstance(error, kind)), "ConnectFailed"),
+                message=self._place.clean(error.message),
+                hint=error.hint,
+                facts=error.facts,
+                retryable=error.retryable,
+            ),
+            flush=True,
+        )
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._sent
+
+
+def now_text() -> str:
+    """The present time as tapes show it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+current_tape: ContextVar[WireTape | None] = ContextVar("current_tape", default=None)
+"""The tape of the run that is going on here."""

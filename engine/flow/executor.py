@@ -9,8 +9,10 @@ from itertools import count
 from time import monotonic, time
 from types import MappingProxyType
 
+import msgspec
+
 from engine.completion import Completer
-from engine.events import AnyEvent, RunFinished, RunStarted, Statistics, Warned
+from engine.events import REPLAY, AnyEvent, RunFinished, RunStarted, Statistics, Warned
 from engine.flow import trace as symbol
 from engine.flow.branches import Branches, RunState
 from engine.flow.breakpoints import Breakpoints
@@ -26,6 +28,7 @@ from engine.flow.recorder import Keep, Recorder
 from engine.flow.request_loop import RequestLoop
 from engine.flow.restart import Restart
 from engine.flow.results import Results
+from engine.flow.tool_rounds import Replayed, TapedResults
 from engine.flow.tools import AllowTool, refuse
 from engine.flow.trace import Kind
 from engine.statistics import RequestStatistic
@@ -54,6 +57,7 @@ class Walk:
         frozen: Sequence[Frozen] = (),
         breakpoints: Breakpoints | None = None,
         prompts: Mapping[str, str] = MappingProxyType({}),
+        replayed: Replayed | None = None,
     ) -> None:
         """Prepare; raises FlowInvalid for a flow that cannot run and FlowError for an unknown start.
 
@@ -63,6 +67,7 @@ class Walk:
             frozen: agents whose recorded answers are used instead of asking.
             breakpoints: where branches wait until somebody lets them go on; missing: nowhere.
             prompts: the texts of the prompt library the run may use, for the record.
+            replayed: the recorded run this one only plays again.
         """
         flow.check()
         self._flow = flow
@@ -85,6 +90,9 @@ class Walk:
         )
         if frozen:
             self._requests.frozen = FrozenAgents(frozen)
+        self._replayed = replayed
+        if replayed is not None:
+            self._requests.tool_rounds.taped = TapedResults(replayed.results)
         if restart is not None:
             self._requests.tool_rounds.known.update(restart.results)
             context.statistic = restart.statistic
@@ -157,6 +165,8 @@ class Walk:
             profiles=self.known_profiles(),
             prompts=dict(self._prompts),
         )
+        if self._replayed is not None:
+            return msgspec.structs.replace(started, origin=REPLAY, parent=self._replayed.run_id)
         return started if self._restart is None else self._restart.announced(started)
 
     async def _tell_kept(self, restart: Restart) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from time import monotonic, time
 
 from engine.completion import Completion
@@ -43,6 +44,38 @@ def offer_for(agent: Agent, context: Context) -> Offer | None:
     return offer if offer is not None and offer.choice.tools else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What a run is that is only played again: no tool runs in it."""
+
+    run_id: str
+    """The run that was recorded."""
+    results: Sequence[tuple[ToolCall, Outcome]] = field(default=())
+    """What its tools gave, in order."""
+
+
+class TapedResults:
+    """Gives what tools gave in a recorded run, each result once."""
+
+    def __init__(self, results: Iterable[tuple[ToolCall, Outcome]]) -> None:
+        self._results: dict[tuple[str, str], deque[tuple[str, Outcome]]] = {}
+        for call, outcome in results:
+            self._results.setdefault((call.name, call.arguments), deque()).append((call.id, outcome))
+
+    def take(self, call: ToolCall) -> Outcome:
+        """The result of the same call, best of the same id: those that are made up here are others each time."""
+        waiting = self._results.get((call.name, call.arguments))
+        if not waiting:
+            return Outcome(f"Error: The tape has no result of {call.name}({call.arguments}).", failed=True)
+        found = next((one for one in waiting if one[0] == call.id), waiting[0])
+        waiting.remove(found)
+        return found[1]
+
+    def has(self, calls: Iterable[ToolCall]) -> bool:
+        """Whether there is a result of each."""
+        return all(self._results.get((call.name, call.arguments)) for call in calls)
+
+
 class ToolRounds:
     """Runs the calls of all branches of one walk, within the number it may make."""
 
@@ -53,6 +86,8 @@ class ToolRounds:
         self._calls = 0
         self.known: dict[tuple[str, str, str], tuple[str, bool]] = {}
         """What calls gave before the run broke off, by id, name and arguments: output, and whether it failed."""
+        self.taped: TapedResults | None = None
+        """In a replay: no tool runs, and no function of a handler."""
 
     async def run(
         self, offer: Offer, handler: Handler, completion: Completion, context: Context, place: Place
@@ -64,14 +99,15 @@ class ToolRounds:
         calls = completion.tool_calls
         self._count(len(calls))
         try:
-            own = await handler.call_tools(completion, context)
+            replayed = self.taped is not None and self.taped.has(calls)
+            own = None if replayed else await handler.call_tools(completion, context)
         except Exception as exc:
             log.warning("%s raised while it ran tools", type(handler).__name__, exc_info=exc)
             reason = SECRETS.hide(f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__)
             own = [ToolResult(call_id=call.id, output=f"Error: {reason}", failed=True) for call in calls]
         if own is not None:
             return await self._given(calls, own, place)
-        return await self._run(offer, calls, place) if offer.tools else None
+        return await self._run(offer, calls, place) if offer.tools or replayed else None
 
     def _count(self, calls: int) -> None:
         if self._calls + calls > self._most:
@@ -112,6 +148,8 @@ class ToolRounds:
     async def _outcome(self, offer: Offer, call: ToolCall, place: Place) -> Outcome:
         if self.known and (found := self.known.pop((call.id, call.name, call.arguments), None)) is not None:
             return Outcome(*found)
+        if self.taped is not None:
+            return self.taped.take(call)
         tool = offer.tools.get(call.name)
         if tool is not None:
             return await run_tool(tool, call, self._allow)

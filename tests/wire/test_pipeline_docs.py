@@ -1,4 +1,4 @@
-"""The examples of the pages about cache, interceptors and recovery, executed against a scripted server."""
+"""The examples of the pages about cache, interceptors, recovery and wire tapes, executed against a scripted server."""
 
 import inspect
 import re
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine import Agent, AgentType, Context, Flow
 from engine.cache import CacheInfo
 from engine.completion import Completion
 from engine.folders import Folders
@@ -16,7 +17,7 @@ from tests.helpers.fake_server import FakeServer, chat
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     pytest.param(code, id=f"{name} {number}")
-    for name in ("cache.md", "interceptors.md", "recovery.md")
+    for name in ("cache.md", "interceptors.md", "recovery.md", "wire-tape.md")
     for number, code in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / name).read_text("utf-8"), re.DOTALL), 1)
 ]
 
@@ -34,7 +35,10 @@ async def test_the_example_runs(code: str, tmp_path: Path, monkeypatch: pytest.M
         value for value in names.values() if inspect.isfunction(value) and value.__code__.co_filename == "example"
     )
     with FakeServer(chat(" I am a server. ")) as server:
-        known = {"profile": profile_for(server.url), "folders": Folders(tmp_path)}
+        profile = profile_for(server.url)
+        flow = Flow(name="Who", agents=(Agent("Ask", AgentType.COMPLETION, template="Who?", profile=profile),))
+        known = {"profile": profile, "folders": Folders(tmp_path)}
+        known |= {"flow": flow, "context": Context(), "path": tmp_path / "tape.jsonl"}
         result = example(**{name: known[name] for name in inspect.signature(example).parameters})
         if inspect.isawaitable(result):
             result = await result
