@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from engine.flow.graders import AnswerGrader, AnswerGrader2, AnswerGraderBinary
     from engine.flow.handlers import AccumulateHandler, Handler, JsonHandler, TextHandler, ToolCallingHandler
     from engine.flow.subflow import SubflowAgent
-    from engine.flow.tools import Tool, allow_named
+    from engine.flow.tools import Tool, allow_named, outside_text
     from engine.flow.voting import Grader, Grader2
     from engine.folders import Folders, data_folders
     from engine.guards import Budget, CircuitBreaker, RateLimit, Spending
@@ -291,6 +291,7 @@ __all__ = [
     "load_flow",
     "merge_contexts",
     "merge_of",
+    "outside_text",
     "prompt_flow",
     "read_flow",
     "register_strategy",
@@ -398,7 +399,7 @@ _MODULES = {
     "engine.flow.flow_spec": ("AgentSpec", "AgentType", "FlowSpec", "InputSpec", "MergeSpec"),
     "engine.flow.csv_handlers": ("CsvHandler", "CsvRowsHandler"),
     "engine.flow.graders": ("AnswerGrader", "AnswerGrader2", "AnswerGraderBinary"),
-    "engine.flow.tools": ("Tool", "allow_named"),
+    "engine.flow.tools": ("Tool", "allow_named", "outside_text"),
     "engine.flow.voting": ("Grader", "Grader2"),
     "engine.flow.handlers": ("AccumulateHandler", "Handler", "JsonHandler", "TextHandler", "ToolCallingHandler"),
     "engine.flow.subflow": ("SubflowAgent",),

@@ -3,15 +3,18 @@
 import asyncio
 import json
 
-from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMessageBox, QWidget
 from shiboken6 import isValid
 
-from engine import Tool, ToolCall
+from engine import Tool, ToolCall, outside_text
 from workbench.text_format import visible_text
 
 LONGEST_ARGUMENTS = 4000
-"""Characters of the arguments that are shown."""
+"""Characters of the arguments that are shown at once; of longer ones all stand under *Show details*."""
+KEY_PAUSE = 500
+"""Milliseconds in which no key acts: who is typing when the question comes has not read it."""
 
 translate = QCoreApplication.translate
 
@@ -28,7 +31,7 @@ class ToolQuestion:
     async def __call__(self, tool: Tool, call: ToolCall) -> bool:
         """Whether the tool may run with these arguments."""
         async with self._one_at_a_time:
-            if tool.name in self._allowed:
+            if tool.name in self._allowed and not outside_text.get():
                 return True
             answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             question = self._ask(tool, call, answer)
@@ -49,7 +52,20 @@ class ToolQuestion:
         text = translate("ToolQuestion", "%1 wants to use the tool %2, which changes something outside of the flow.")
         text = text.replace("%1", visible_text(self._flow)).replace("%2", visible_text(tool.name))
         question.setText(text)
-        question.setInformativeText(visible_text(_readable(call.arguments)))
+        arguments = visible_text(_readable(call.arguments))
+        shown = arguments
+        if len(arguments) > LONGEST_ARGUMENTS:
+            question.setDetailedText(arguments)
+            cut = translate("ToolQuestion", "… %1 characters in all: see the details.")
+            shown = f"{arguments[:LONGEST_ARGUMENTS]}\n{cut.replace('%1', f'{len(arguments):,}')}"
+        if outside_text.get():
+            why = translate(
+                "ToolQuestion",
+                "A tool has brought a text into this conversation, which may have told the model to do this. "
+                "Therefore each call is asked about.",
+            )
+            shown = f"{why}\n\n{shown}"
+        question.setInformativeText(shown)
         once = question.addButton(translate("ToolQuestion", "Allow once"), QMessageBox.ButtonRole.AcceptRole)
         always = question.addButton(translate("ToolQuestion", "Allow in this run"), QMessageBox.ButtonRole.AcceptRole)
         never = question.addButton(translate("ToolQuestion", "Refuse"), QMessageBox.ButtonRole.RejectRole)
@@ -63,14 +79,40 @@ class ToolQuestion:
                 answer.set_result(chosen)
 
         question.finished.connect(answered)
+        KeyPause(question)
         question.open()
         return question
+
+
+class KeyPause(QObject):
+    """Lets no key act on a dialog at first, nor one that has been held since."""
+
+    def __init__(self, dialog: QMessageBox) -> None:
+        super().__init__(dialog)
+        self._over = False
+        for widget in (dialog, *dialog.findChildren(QWidget)):
+            widget.installEventFilter(self)
+        QTimer.singleShot(KEY_PAUSE, self, self.end)
+
+    def end(self) -> None:
+        """Let keys act from now."""
+        self._over = True
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Swallow keys, and shortcuts such as Alt and a letter."""
+        if event.type() not in (
+            QEvent.Type.KeyPress,
+            QEvent.Type.KeyRelease,
+            QEvent.Type.Shortcut,
+            QEvent.Type.ShortcutOverride,
+        ):
+            return False
+        return not self._over or (isinstance(event, QKeyEvent) and event.isAutoRepeat())
 
 
 def _readable(arguments: str) -> str:
     """The arguments, one a line where they are JSON."""
     try:
-        text = json.dumps(json.loads(arguments), ensure_ascii=False, indent=2) if arguments.strip() else ""
+        return json.dumps(json.loads(arguments), ensure_ascii=False, indent=2) if arguments.strip() else ""
     except (ValueError, RecursionError):
-        text = arguments
-    return text if len(text) <= LONGEST_ARGUMENTS else f"{text[:LONGEST_ARGUMENTS]}…"
+        return arguments

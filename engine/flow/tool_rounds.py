@@ -16,7 +16,7 @@ from engine.flow.agent import Agent
 from engine.flow.context import Context
 from engine.flow.handlers import Handler
 from engine.flow.place import Emit, Place, send
-from engine.flow.tools import AllowTool, Offer, Outcome, run_tool
+from engine.flow.tools import AllowTool, Offer, Outcome, holds_outside_text, outside_text, run_tool
 from engine.redaction import SECRETS
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,14 @@ class ToolRounds:
             own = [ToolResult(call_id=call.id, output=f"Error: {reason}", failed=True) for call in calls]
         if own is not None:
             return await self._given(calls, own, place)
-        return await self._run(offer, calls, place) if offer.tools or replayed else None
+        if not (offer.tools or replayed):
+            return None
+        turns = context.conversation.turns if context.conversation is not None else ()
+        token = outside_text.set(holds_outside_text(turns, offer.tools))
+        try:
+            return await self._run(offer, calls, place)
+        finally:
+            outside_text.reset(token)
 
     def _count(self, calls: int) -> None:
         if self._calls + calls > self._most:

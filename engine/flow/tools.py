@@ -4,13 +4,14 @@ import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
 
-from engine.conversation import ToolCall, ToolChoice, ToolDefinition, ToolUse
+from engine.conversation import Role, ToolCall, ToolChoice, ToolDefinition, ToolUse, Turn
 from engine.daemon_thread import call_in_thread, forget
 from engine.flow import json_schema
 from engine.profile import ModelProfile, Provider
@@ -43,6 +44,9 @@ class Tool:
 
 AllowTool = Callable[[Tool, ToolCall], Awaitable[bool] | bool]
 """Asked before a tool with side effects runs."""
+outside_text: ContextVar[bool] = ContextVar("outside_text", default=False)
+"""Whether the conversation that makes a call holds what a tool brought from outside: a text that may tell the model
+what to do. Then an AllowTool asks anew, whatever was allowed before."""
 
 
 def refuse(_tool: Tool, _call: ToolCall) -> bool:
@@ -93,6 +97,13 @@ class Outcome:
 
     output: str
     failed: bool = False
+
+
+def holds_outside_text(turns: Sequence[Turn], tools: Mapping[str, Tool]) -> bool:
+    """Whether a result stands among the turns that does not come from a tool which only computes."""
+    names = {call.id: call.name for turn in turns for call in turn.tool_calls}
+    results = (tools.get(names.get(turn.tool_call_id, "")) for turn in turns if turn.role is Role.TOOL)
+    return any(tool is None or tool.side_effects for tool in results)
 
 
 def can_call_tools(profile: ModelProfile) -> bool:

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from engine.completion import Chunk, Completion, FinishReason
-from engine.conversation import Role, ToolCall, ToolChoice, ToolDefinition, ToolResult, ToolUse
+from engine.conversation import Role, ToolCall, ToolChoice, ToolDefinition, ToolResult, ToolUse, Turn
 from engine.events import AnyEvent, PromptReady, ToolCalled, Warned
 from engine.flow.agent import Agent, AgentType, Next
 from engine.flow.context import Context
@@ -13,7 +13,7 @@ from engine.flow.executor import Walk
 from engine.flow.flow import Flow, Limits
 from engine.flow.handlers import DONE, Again, Handler, HandlerResult, JsonHandler, TextHandler, ToolCallingHandler
 from engine.flow.sample_tools import CALCULATOR, calculate
-from engine.flow.tools import LONGEST_OUTPUT, AllowTool, Tool, allow_named, refuse
+from engine.flow.tools import LONGEST_OUTPUT, AllowTool, Tool, allow_named, holds_outside_text, refuse
 from engine.profile import ModelProfile, ProfileOptions
 from tests.helpers.scripted_completer import Answer, Reply, ScriptedCompleter
 
@@ -385,3 +385,18 @@ async def test_the_other_handler_sees_the_stream() -> None:
     assert context.text("response") == "half an answer"
     assert await handler.handle(Completion(content="new"), context) is DONE
     assert context.text("response") == "new"
+
+
+def test_text_from_outside_is_known_by_the_tool_that_brought_it() -> None:
+    def tool(name: str, *, side_effects: bool) -> Tool:
+        return Tool(definition=ToolDefinition(name=name), function=str, side_effects=side_effects)
+
+    tools = {one.name: one for one in (tool("add", side_effects=False), tool("fetch", side_effects=True))}
+    for name, outside in (("add", False), ("fetch", True), ("unknown", True)):
+        turns = [
+            Turn(role=Role.USER, text="q"),
+            Turn(role=Role.ASSISTANT, tool_calls=(ToolCall(id="c1", name=name, arguments="{}"),)),
+            Turn(role=Role.TOOL, text="3", tool_call_id="c1"),
+        ]
+        assert holds_outside_text(turns, tools) is outside
+        assert not holds_outside_text(turns[:2], tools)
