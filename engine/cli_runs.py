@@ -10,6 +10,7 @@ import typer
 from engine.atomic_file import write_atomically
 from engine.cli_input import open_flow, usage
 from engine.cli_options import Json, Options, finish, print_json
+from engine.cli_requests import runs_requests
 from engine.cli_run import Again, RunOptions, run_flow, show_recorded, status_text
 from engine.cli_text import DONE
 from engine.comparison_text import comparison_json, comparison_lines
@@ -27,6 +28,7 @@ Names = list[str] | None
 TrustOnce = Annotated[bool, typer.Option("--trust", help="Trust all the flow can do, for this run.")]
 
 runs_app = typer.Typer(help="Recorded runs.", no_args_is_help=True)
+runs_app.command("requests")(runs_requests)
 
 
 @runs_app.command("list")
@@ -79,7 +81,9 @@ def runs_show(
         if request is not None and form is not None:
             options.terminal.document(request_text(_formed(recorded, request), form).rstrip("\n"))
         elif as_json:
-            print_json(_plain(recorded))
+            records = [call.record for call in calls(recorded.events) if call.record is not None]
+            document = msgspec.to_builtins(recorded, str_keys=True, enc_hook=str)
+            print_json(document | {"requests": _plain(records)})
         else:
             show_recorded(recorded, options.terminal)
         return DONE

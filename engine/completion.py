@@ -125,6 +125,8 @@ class Completion:
     model: str = ""
     """The model that answered, as the server names it."""
     profile: str = ""
+    provider: str = ""
+    """The dialect of that profile."""
     kept: tuple[KeptPart, ...] = ()
     """What the provider wants back unchanged when the conversation goes on, signed thinking for instance."""
     origin: str = ""

@@ -1,7 +1,7 @@
 """The engine: owns profiles, connections, the embedded server and the history; completes prompts and runs flows."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,7 @@ from engine.flow.subflow_files import origin_path
 from engine.flow.tools import AllowTool, refuse
 from engine.flow_access import FlowAccess
 from engine.folders import Folders, data_folders
-from engine.guards import Budget, RateLimit, Spending
+from engine.guards import Budget, RateLimit, Spending, Totals
 from engine.interceptors import Guard, Interceptor, LoggingInterceptor, PluggedInterceptor
 from engine.pipeline import CacheUse, Pipeline
 from engine.profile import ModelProfile, Overrides, ProfileRef
@@ -48,6 +48,7 @@ from engine.run_history import RunHistory
 from engine.run_prompts import RunPrompts
 from engine.run_tape import RunTape, tape_file
 from engine.sqlite_cache import SqliteCache
+from engine.statistics import RequestStatistic
 from engine.tokenizers import TokenCount, Tokenizer, Tokenizers
 from engine.trust import TrustStore
 
@@ -108,6 +109,7 @@ class Engine:
         self.cache = cache
         self._interceptors, self._guards = _sorted(interceptors)
         self._budget = Budget(used_today=self._used_today if history else None)
+        self._totals = Totals()
         self.apply(settings or EngineSettings())
 
     @classmethod
@@ -188,7 +190,7 @@ class Engine:
         self._pipeline.cache = self.cache if settings.cache else None
         self._pipeline.interceptors = (*self._interceptors, *map(PluggedInterceptor, settings.interceptors), *logging_)
         # Who waits in line comes before what could change meanwhile. A replay spends nothing and spares nobody.
-        spending = (limit, self._budget) if self._replay is None else ()
+        spending = (limit, self._budget, self._totals) if self._replay is None else ()
         self._pipeline.guards = (*spending, *self._guards, *logging_)
 
     def _run_prompts(self) -> RunPrompts:
@@ -289,6 +291,11 @@ class Engine:
         """
         resolved = self._reached(self.resolve(profile))
         return await self._requests.models.listed(client_for(resolved), resolved, force_reload=force_reload)
+
+    @property
+    def totals(self) -> Mapping[str, RequestStatistic]:
+        """What the requests of each profile, by its name, have used since this engine was made; not those of others."""
+        return self._totals.by_profile
 
     def endpoints(self, profile: ProfileRef) -> list[EndpointStatus]:
         """How each endpoint of a profile fares: asked, cooling down, or refused until when."""

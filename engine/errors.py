@@ -99,6 +99,10 @@ class Attempted:
     seconds: float = 0.0
     waited: float = 0.0
     """Seconds before it: for a cool-down, or before a repeat."""
+    sent: int = 0
+    """Bytes of the body of the request."""
+    received: int = 0
+    """Bytes of the body of the answer."""
 
     def __str__(self) -> str:
         status = f" {self.status}" if self.status else ""

@@ -243,6 +243,29 @@ class CompletionFinished(Event, frozen=True, tag="completion_finished"):
     origin: str = ""
     attempts: tuple[Attempted, ...] = ()
     """Every attempt it took, in order, also those of profiles that were asked before."""
+    provider: str = ""
+    """The dialect of the profile."""
+    skipped_chunks: int = 0
+    """Malformed events of the stream that were passed over."""
+    error: str = ""
+    """What cut the answer off: a class of failure (docs/recovery.md), `cancelled`, the name of an error of our own."""
+    memory: int = 0
+    """Bytes of main memory the process had in use then; 0: unknown."""
+
+
+class RequestFailed(Event, frozen=True, tag="request_failed"):
+    """One attempt came to nothing: no text, no call. The branch fails, or says why not."""
+
+    attempt: int
+    profile: str
+    model: str
+    error: str
+    """As in CompletionFinished."""
+    statistics: Statistics
+    """What answers cost that were empty."""
+    attempts: tuple[Attempted, ...] = ()
+    provider: str = ""
+    memory: int = 0
 
 
 class HandlerFailed(Event, frozen=True, tag="handler_failed"):
@@ -376,6 +399,7 @@ AnyEvent = (
     | PromptShortened
     | ToolCalled
     | CompletionFinished
+    | RequestFailed
     | HandlerFailed
     | Graded
     | Merged

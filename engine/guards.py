@@ -22,6 +22,7 @@ from engine.errors import (
     StorageError,
 )
 from engine.interceptors import Call
+from engine.statistics import RequestStatistic
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -68,6 +69,24 @@ class _Line:
             self.requests.take(1)
         if self.tokens:
             self.tokens.take(tokens)
+
+
+class Totals:
+    """Adds up what each profile has used since the program started, failed requests too."""
+
+    def __init__(self) -> None:
+        self.by_profile: dict[str, RequestStatistic] = {}
+
+    def enter_now(self, call: Call) -> bool:
+        """Lets all pass."""
+        return True
+
+    async def enter(self, call: Call) -> None:
+        """Lets all pass."""
+
+    def leave(self, call: Call, completion: Completion, error: BaseException | None) -> None:
+        """Add what the call used."""
+        self.by_profile.setdefault(call.profile.name, RequestStatistic()).add(completion.statistics)
 
 
 class RateLimit:

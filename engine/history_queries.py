@@ -15,6 +15,7 @@ from engine.context_rows import ContextReader
 from engine.events import AgentFinished, AnyEvent, RequestFormed, RunStarted, Statistics, read_event
 from engine.history_rows import STATEMENTS, finish_run, merge_chunks, with_body
 from engine.process_identity import is_alive
+from engine.request_records import COLUMNS, RequestRecord, read_record
 from engine.statistics import CostProvenance, RequestStatistic
 
 
@@ -261,3 +262,22 @@ def read_frozen(connection: sqlite3.Connection, flow: str) -> dict[str, str]:
     if not _is_current(connection):
         return {}
     return dict(connection.execute("SELECT agent, data FROM frozen WHERE flow = ?", (flow,)).fetchall())
+
+
+DETAILED = 6
+"""The version of the database from which on each request has a whole record."""
+
+
+def read_requests(connection: sqlite3.Connection, since: float, until: float) -> list[RequestRecord]:
+    """The requests that ended within a time (seconds since the epoch), oldest first, those of deleted runs too."""
+    places = {"ended": "ts"}
+    if _version(connection) < DETAILED:
+        places |= {"started": "0", "waited": "0", "error": "''"}
+    columns = ", ".join(places.get(name, name) for name in COLUMNS)
+    details = "details" if _version(connection) >= DETAILED else "'{}'"
+    question = f"SELECT {columns}, {details} FROM requests WHERE ts >= ? AND ts < ? ORDER BY ts, run_id, seq"  # noqa: S608
+    found: list[RequestRecord] = []
+    for *values, text in connection.execute(question, (since, until)):
+        with contextlib.suppress(msgspec.MsgspecError):  # of another version
+            found.append(read_record(dict(zip(COLUMNS, values, strict=True)), text))
+    return found

@@ -13,7 +13,6 @@ from engine.events import (
     AgentFinished,
     AnyEvent,
     ChunkReceived,
-    CompletionFinished,
     Event,
     RequestFormed,
     RunFinished,
@@ -21,6 +20,7 @@ from engine.events import (
     Statistics,
 )
 from engine.history_text import clean, json_text
+from engine.request_records import RequestRecord, RequestRecords, record_row
 
 Value = str | int | float | None
 Row = tuple[int, tuple[Value, ...]]
@@ -39,8 +39,9 @@ STATEMENTS = (
     "INSERT OR REPLACE INTO contexts (run_id, number, reached, step, agent, data) VALUES (?, ?, ?, ?, ?, ?)",
     "INSERT OR REPLACE INTO events (run_id, seq, event, context) VALUES (?, ?, ?, ?)",
     """INSERT OR REPLACE INTO requests (run_id, seq, ts, agent, profile, model, requests, in_tokens, cached_in_tokens,
-        out_tokens, reasoning_out_tokens, cost, provenance, seconds, first_token, finish_reason)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        out_tokens, reasoning_out_tokens, cost, provenance, seconds, first_token, finish_reason,
+        started, waited, error, details)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
     """UPDATE runs SET status = ?, seconds = ?, requests = ?, in_tokens = ?, cached_in_tokens = ?, out_tokens = ?,
         reasoning_out_tokens = ?, cost = ?, provenance = ? WHERE id = ?""",
     "UPDATE runs SET origin = ?, parent = ?, edited = ? WHERE id = ?",
@@ -81,6 +82,7 @@ class _Text:
 class _OpenRun:
     begun: RunBegun
     contexts: ContextRows
+    requests: RequestRecords = field(default_factory=RequestRecords)
     seq: int = 0
     number: int = 0
     """Of the last checkpoint."""
@@ -162,8 +164,9 @@ class HistoryRows:
         if run.texts:
             whole_run = isinstance(event, RunFinished)
             self._fold(run, [key for key in run.texts if whole_run or key[:2] == (event.step, event.branch)])
-        if isinstance(event, CompletionFinished) and not run.kept and not run.replay:
-            self._rows.append((INSERT_REQUEST, _request(event, run.seq)))
+        record = run.requests.add(event)
+        if record is not None and not run.kept and not run.replay:
+            self._rows.append((INSERT_REQUEST, _request(record, run.seq)))
         self._append(run, event)
         run.kept -= run.kept > 0
         if isinstance(event, RunStarted) and event.origin:
@@ -211,20 +214,10 @@ class HistoryRows:
         run.seq += 1
 
 
-def _request(event: CompletionFinished, seq: int) -> tuple[Value, ...]:
-    used = event.statistics
-    return (
-        event.run_id,
-        seq,
-        event.time,
-        clean(event.agent),
-        clean(event.profile),
-        clean(event.model),
-        *_figures(used),
-        used.seconds,
-        used.first_token,
-        str(event.finish_reason),
-    )
+def _request(record: RequestRecord, seq: int) -> tuple[Value, ...]:
+    row = record_row(record)
+    run_id, *rest = (clean(value) if isinstance(value, str) else value for value in row.values())
+    return run_id, seq, *rest
 
 
 def with_body(event: RequestFormed, body: dict[str, object]) -> RequestFormed:

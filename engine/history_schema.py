@@ -162,5 +162,12 @@ HISTORY: tuple[tuple[str, ...], ...] = (
         "INSERT INTO contexts SELECT run_id, number, reached, step, agent, data FROM old_contexts",
         "DROP TABLE old_contexts",
     ),
+    (
+        # One record for each request, also for those that failed.
+        "ALTER TABLE requests ADD COLUMN started REAL NOT NULL DEFAULT 0",  # seconds since the epoch, 0 when unknown
+        "ALTER TABLE requests ADD COLUMN waited REAL NOT NULL DEFAULT 0",  # seconds
+        "ALTER TABLE requests ADD COLUMN error TEXT NOT NULL DEFAULT ''",  # class of the failure
+        "ALTER TABLE requests ADD COLUMN details TEXT NOT NULL DEFAULT '{}'",  # JSON: the rest of RequestRecord
+    ),
 )
 """All of them."""

@@ -8,6 +8,7 @@ fails never ends a run: what is not saved stays in memory and is tried again.
 import asyncio
 import contextlib
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -23,7 +24,7 @@ from typing import TypeVar
 
 from engine.checkpoints import Checkpoint
 from engine.errors import DatabaseDamaged, RunNotFound, StorageError
-from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RunFinished
+from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RequestFailed, RunFinished
 from engine.history_changes import delete_older, delete_run, keep_frozen, thaw
 from engine.history_queries import (
     CostTotal,
@@ -33,6 +34,7 @@ from engine.history_queries import (
     mark_crashed,
     read_frozen,
     read_reached,
+    read_requests,
     read_rows,
     read_run,
     used_since,
@@ -41,6 +43,7 @@ from engine.history_rows import FINISH_RUN, INSERT_REQUEST, STATEMENTS, TIME_OF_
 from engine.history_schema import HISTORY
 from engine.history_usage import HOUR, MARK_HOURS, HourOfUse, add_up, read_usage
 from engine.process_identity import own_identity
+from engine.request_records import RequestRecord
 from engine.sqlite_schema import FAULTS, open_for_reading, open_for_writing, set_aside, storage_error
 from engine.statistics import RequestStatistic
 
@@ -58,7 +61,7 @@ BATCH_ROWS = 500
 LOG_PAGES = 4000
 """Of the write-ahead log before it is brought into the database, which waits for the disk: 16 MB."""
 
-COMMITTED_AT_ONCE = frozenset({Checkpoint, AgentFinished, BranchFailed, CompletionFinished, RunFinished})
+COMMITTED_AT_ONCE = frozenset({Checkpoint, AgentFinished, BranchFailed, CompletionFinished, RequestFailed, RunFinished})
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +231,14 @@ class RunHistory:
             await self._change(add_up)
             found = await self._read(read, nothing)
         return found or []
+
+    async def requests(self, since: datetime, until: datetime | None = None) -> list[RequestRecord]:
+        """The requests that ended within a time, oldest first, of deleted runs too; missing: up to now.
+
+        Raises StorageError.
+        """
+        begin, end = since.timestamp(), math.inf if until is None else until.timestamp()
+        return await self._read(lambda connection: read_requests(connection, begin, end), [])
 
     def _ring(self) -> None:
         if self._bell.locked():

@@ -50,9 +50,15 @@ class Attempt:
         self._whole = False
         self._done = False
         self._progress = 0
-        self._opening = transport.send(
-            "POST", wire.url, headers=wire.headers, body=msgspec.json.encode(wire.body), place=place, limits=limits
-        )
+        body = msgspec.json.encode(wire.body)
+        self.size = len(body)
+        """Bytes of the request's body."""
+        self._opening = transport.send("POST", wire.url, headers=wire.headers, body=body, place=place, limits=limits)
+
+    @property
+    def received(self) -> int:
+        """Bytes of the answer's body so far."""
+        return self._reply.received if self._reply else 0
 
     @property
     def answer(self) -> Answer:

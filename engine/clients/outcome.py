@@ -48,6 +48,7 @@ def completed(answers: Sequence[Answer], used: CompletionStatistics, profile: Mo
         skipped_chunks=sum(answer.skipped for answer in answers),
         model=last.model or profile.model,
         profile=profile.name,
+        provider=profile.provider,
         kept=kept,
         origin=profile.origin if kept else "",
     )

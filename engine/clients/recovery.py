@@ -253,8 +253,7 @@ class CompletionStream:
                 facts=place.facts(),
             )
         self._waited, self._phase = seconds, None
-        reason = f"{place.host} asked to be left alone for a while."
-        number = self._sent + 1
+        number, reason = self._sent + 1, f"{place.host} asked to be left alone for a while."
         return Chunk(retry=RetryNotice(attempt=number, attempts=self._most(number), delay=seconds, reason=reason))
 
     def _note(self, route: Route, attempt: Attempt, failure: RequestError | None) -> None:
@@ -274,6 +273,8 @@ class CompletionStream:
                 status=status,
                 seconds=time.monotonic() - attempt.sent,
                 waited=self._waited,
+                sent=attempt.size,
+                received=attempt.received,
             )
         )
         self._waited = 0.0

@@ -108,6 +108,7 @@ class _ReplayedReply(Reply):
         self.headers: Mapping[str, str] = {}
         self.watch = watch
         self.tape = None
+        self.received = 0
         self._place = place
         self._lines = tape.answer(call)
         self._speed = speed
@@ -141,7 +142,9 @@ class _ReplayedReply(Reply):
         if isinstance(line, CallFailed):
             raise _failure(line)
         if isinstance(line, CallPiece):
-            return line.text.encode() or line.data
+            data = line.text.encode() or line.data
+            self.received += len(data)
+            return data
         self._finished = True
         return b""
 

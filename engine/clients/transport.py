@@ -43,6 +43,8 @@ class Reply:
         self.watch = watch
         self.tape: CallTape | None = None
         """Told of all bytes."""
+        self.received = 0
+        """Bytes so far."""
         self._place = place
         watch.interrupt = self._raw.close
 
@@ -57,6 +59,7 @@ class Reply:
                 raise self._failed(timeout(watch.expired, self._place)) from None
             raise self._failed(fault(error, self._place, answering=True)) from error
         watch.waited()
+        self.received += len(data)
         if not data and watch.expired:  # closing the socket may look like the end of the body
             raise self._failed(timeout(watch.expired, self._place))
         if self.tape is not None:

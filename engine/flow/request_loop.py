@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from time import time
 
+import msgspec
+
 from engine.completion import Chunk, Completer, Completion, FinishReason, Stream
 from engine.conversation import Conversation, Role, ToolChoice, ToolUse, Turn
 from engine.errors import BudgetExceeded, EngineError, FlowError, HandlerError, RequestError, ServerError, ToolError
@@ -18,6 +20,7 @@ from engine.events import (
     PhaseChanged,
     PromptReady,
     PromptShortened,
+    RequestFailed,
     RequestFormed,
     Retrying,
     Statistics,
@@ -33,6 +36,7 @@ from engine.flow.tool_rounds import ToolRounds, offer_for, unique_ids
 from engine.flow.tools import AllowTool, Offer, can_call_tools, refuse
 from engine.flow.trace import Kind
 from engine.messages import raw_prompt
+from engine.process_memory import resident_bytes
 from engine.profile import ModelProfile, Provider
 from engine.statistics import RequestStatistic
 from engine.struct_parse import raw_text
@@ -304,8 +308,8 @@ class RequestLoop:
             if partial.content or partial.reasoning:
                 self._add(asking.account, context, partial)
                 handler.keep(partial, context)
-                # Nobody waits for room here: stopping a run does not depend on who reads its events.
-                self._emit(_finished(asking, partial))
+            # Nobody waits for room here: stopping a run does not depend on who reads its events.
+            self._emit(_broken_off(asking, partial, exc))
             raise
 
     async def _progress(self, chunk: Chunk, place: Place, attempt: int) -> None:
@@ -416,6 +420,30 @@ def _finished(asking: Asking, completion: Completion) -> CompletionFinished:
         kept=completion.kept,
         origin=completion.origin,
         attempts=completion.attempts,
+        provider=completion.provider or asking.profile.provider,
+        skipped_chunks=completion.skipped_chunks,
+        memory=resident_bytes(),
+        **asking.place,
+    )
+
+
+def _broken_off(asking: Asking, partial: Completion, exc: BaseException) -> CompletionFinished | RequestFailed:
+    """The event of an attempt that was not answered whole."""
+    attempts = (exc.attempts if isinstance(exc, RequestError) else ()) or partial.attempts
+    outcome = attempts[-1].outcome if attempts and isinstance(exc, RequestError) else type(exc).__name__
+    error = outcome if isinstance(exc, Exception) else "cancelled"
+    if partial.content or partial.reasoning:
+        return msgspec.structs.replace(_finished(asking, partial), error=error, attempts=attempts)
+    return RequestFailed(
+        time=time(),
+        attempt=asking.request,
+        profile=partial.profile or asking.profile.name,
+        model=partial.model or asking.profile.model,
+        error=error,
+        statistics=Statistics.of_call(partial.statistics),
+        attempts=attempts,
+        provider=partial.provider or asking.profile.provider,
+        memory=resident_bytes(),
         **asking.place,
     )
 

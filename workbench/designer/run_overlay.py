@@ -25,6 +25,7 @@ from engine.events import (
     PlanChanged,
     PromptReady,
     PromptShortened,
+    RequestFailed,
     RequestFormed,
     Retrying,
     RunFinished,
@@ -179,7 +180,7 @@ class RunOverlay:
                 self._note(event)
             case RunFinished():
                 self._finish_run(event)
-            case SplitStarted() | RequestFormed() | ToolCalled() | PlanChanged() | FileProduced():
+            case SplitStarted() | RequestFormed() | RequestFailed() | ToolCalled() | PlanChanged() | FileProduced():
                 pass
             case _:
                 assert_never(event)

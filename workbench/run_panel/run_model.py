@@ -29,6 +29,7 @@ from engine.events import (
     PlanChanged,
     PromptReady,
     PromptShortened,
+    RequestFailed,
     RequestFormed,
     Retrying,
     RunFinished,
@@ -235,7 +236,7 @@ class RunModel(QObject):
                 self._finish_run(event)
             case CacheHit() | Retrying() | ToolCalled() | HandlerFailed() | Graded() | Merged():
                 self._note(event)
-            case PromptShortened() | Warned() | FileProduced() | PlanChanged() | Paused():
+            case PromptShortened() | Warned() | FileProduced() | PlanChanged() | Paused() | RequestFailed():
                 self._note_of_run(event)
             case _:
                 assert_never(event)
@@ -385,7 +386,9 @@ class RunModel(QObject):
         self._end_attempt(step, attempt, event.time)
         self.branch_changed.emit(event.step, event.branch)
 
-    def _note_of_run(self, event: PromptShortened | Warned | FileProduced | PlanChanged | Paused) -> None:
+    def _note_of_run(
+        self, event: PromptShortened | Warned | FileProduced | PlanChanged | Paused | RequestFailed
+    ) -> None:
         if isinstance(event, PromptShortened):
             self._note(event)
         if isinstance(event, Warned | PromptShortened):
