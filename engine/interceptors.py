@@ -14,6 +14,7 @@ from engine.conversation import Conversation, Turn
 from engine.errors import PluginError
 from engine.plugins import installed
 from engine.profile import ModelProfile
+from engine.redaction import SECRETS
 
 log = logging.getLogger(__name__)
 
@@ -135,8 +136,15 @@ class Passage:
                 log.exception("%s raised at the end of a request", type(guard).__name__)
 
 
+LOGGED_CHARACTERS = 2000
+"""Of each text, at the level DEBUG."""
+
+
 class LoggingInterceptor:
-    """Logs each completion as one line without any of its text, and each failure."""
+    """Logs each completion as one line without any of its text, and each failure; at the level DEBUG also the texts.
+
+    Texts are cut to LOGGED_CHARACTERS, and known secrets and what looks like one are taken out.
+    """
 
     def __init__(self, logger: logging.Logger | None = None, level: int = logging.INFO) -> None:
         self._log = logger or log
@@ -144,10 +152,20 @@ class LoggingInterceptor:
 
     async def before(self, profile: ModelProfile, conversation: Conversation) -> Conversation:
         """Changes nothing."""
+        for turn in conversation.turns if self._log.isEnabledFor(logging.DEBUG) else ():
+            self._debug(profile, turn.role.value, turn.text)
         return conversation
+
+    def _debug(self, profile: ModelProfile, what: str, text: str) -> None:
+        # A secret that is cut in two would no longer be known.
+        shown = SECRETS.clean(text[: 2 * LOGGED_CHARACTERS])[:LOGGED_CHARACTERS]
+        self._log.debug("%s%s: %s: %s", _run_prefix(current_run.get()), profile.name, what, shown)
 
     async def after(self, profile: ModelProfile, conversation: Conversation, completion: Completion) -> Completion:
         """Log what came."""
+        if self._log.isEnabledFor(logging.DEBUG):
+            self._debug(profile, "thinking", completion.reasoning)
+            self._debug(profile, "answer", completion.content)
         used = completion.statistics
         self._log.log(
             self._level,

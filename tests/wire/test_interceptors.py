@@ -275,6 +275,19 @@ async def test_each_request_is_one_line_in_the_log_without_its_text(caplog: pyte
     assert "secret" not in "".join(lines)
 
 
+async def test_at_the_level_debug_the_log_has_texts_cut_and_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "engine.interceptors")
+    with FakeServer(HELLO) as server:
+        async with engine_with(LoggingInterceptor()) as engine:
+            await engine.complete(profile_for(server.url), "x" * 1990 + " sk-1234567890abcdef " + "y" * 3000)
+    prompt, *answer, line = [record.getMessage() for record in caplog.records if record.name == "engine.interceptors"]
+    assert prompt == "tested: user: " + "x" * 1990 + " sk-***" + " yy"
+    assert answer == ["tested: thinking: ", "tested: answer: Hello!"]
+    assert line.startswith("tested: 1 turns")
+
+
 # -- sensitive text ---------------------------------------------------------------------------------------------------
 
 MAIL = {"EMAIL": r"[\w.]+@[\w.]+\w"}
