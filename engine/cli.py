@@ -109,6 +109,9 @@ def run(
     run_id: Annotated[str | None, typer.Option("--run", help="The recorded run of --from.")] = None,
     visit: Annotated[int | None, typer.Option("--pass", min=1, help="Which pass through it; none: the last.")] = None,
     branch: Annotated[str | None, typer.Option("--branch", help="Only the context of this branch, 2/5.")] = None,
+    use_thinking: Annotated[
+        bool, typer.Option("--use-thinking", help="Take what the agent of --from thought as its answer.")
+    ] = False,
     trust_once: Annotated[bool, typer.Option("--trust", help="Trust all the flow can do, for this run.")] = False,
     tape: Annotated[Path | None, typer.Option(metavar="FILE", help="Record the bytes of all calls.")] = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Play a tape; nobody is called.")] = None,
@@ -124,6 +127,8 @@ def run(
         usage("--tape records a run from its beginning: --replay and --from exclude it.")
     if replay is not None and (inputs or inputs_file or mapping or profile or no_cache or from_agent or allow_tool):
         usage("--replay has inputs, profiles and cache on its tape: no other option about them goes with it.")
+    if use_thinking and (from_agent is None or visit is not None or inputs or inputs_file):
+        usage("--use-thinking goes with --from AGENT, --run ID and --branch only: it takes the last thinking there.")
     loaded = open_flow(flow, tolerant=True)
     chosen = RunOptions(
         values=read_inputs(
@@ -139,7 +144,9 @@ def run(
         trust=trust_once,
         tape=tape,
         replay=played_tape(replay, speed),
-        again=Again(origin="from", run_id=run_id, agent=from_agent, visit=visit, branch=branch)
+        again=Again(
+            origin="from", run_id=run_id, agent=from_agent, visit=visit, branch=branch, use_thinking=use_thinking
+        )
         if from_agent is not None and run_id is not None
         else None,
     )

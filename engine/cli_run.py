@@ -42,6 +42,7 @@ from engine.recorded_runs import resume_point, start_point
 from engine.run import Run
 from engine.run_history import COMMITTED_AT_ONCE, RecordedRun, RunRow
 from engine.statistics import per_second_text
+from engine.thinking_answer import audit_warning, audited, thinking_point
 
 BOLD, DIM = "1", "2"
 
@@ -82,6 +83,8 @@ class Again:
     agent: str = ""
     visit: int | None = None
     branch: str | None = None
+    use_thinking: bool = False
+    """Whether the thinking of the agent is taken as its answer."""
 
 
 async def run_flow(engine: Engine, loaded: LoadedFlow, options: RunOptions, terminal: Terminal) -> int:
@@ -157,6 +160,9 @@ async def _beginning(
     context = Context(reached.run.inputs)
     if again.origin == "resume":
         return context, resume_point(reached, flow)
+    if again.use_thinking:
+        found = audited(reached.run.events, again.agent, again.branch)
+        return context, thinking_point(reached, flow, found.step, found.branch, found.attempt)
     edits = {key: value if isinstance(value, list) else [value] for key, value in options.values.items()}
     return context, start_point(reached, flow, again.agent, visit=again.visit, branch=again.branch, edits=edits)
 
@@ -213,6 +219,8 @@ class _Writer:
         """Take in one event."""
         if isinstance(event, Warned | PromptShortened):
             self.warnings.append(event.message)
+        if warning := audit_warning(event):
+            self.warnings.append(warning)
         if isinstance(event, RunFinished):
             self.finished = event
 
@@ -247,6 +255,8 @@ class _Json(_Writer):
         note = progress_line(event)
         if note:
             self.terminal.note(note)
+        if warning := audit_warning(event):
+            self.terminal.note(f"warning: {warning}")
         if isinstance(event, RunFinished):
             self.terminal.document(run_json(event, self.warnings))
 
@@ -293,6 +303,8 @@ class _Text(_Writer):
             self._advance()
         elif self._shown is None and (note := progress_line(event)):
             self.terminal.note(note)
+        if not self.is_kept(event) and (warning := audit_warning(event)):
+            self.terminal.note(f"warning: {warning}")
         if isinstance(event, RunFinished):
             self._finish(event)
 

@@ -28,6 +28,17 @@ class FinishReason(StrEnum):
     """It was cut off from here: the run was stopped, or its time was up."""
 
 
+class ReasoningAudit(StrEnum):
+    """What the thinking of a model did to its answer."""
+
+    ANSWER_EMPTY = "answer empty"
+    """There is thinking, and no answer."""
+    LIMIT_SPENT = "limit spent on thinking"
+    """The limit of tokens was reached, and most of it went into thinking."""
+    ANSWER_INSIDE = "answer inside thinking"
+    """There is no answer, but a part of the thinking says it is one."""
+
+
 class Phase(StrEnum):
     """Where a call is; in this order, phases may be skipped."""
 
@@ -135,6 +146,8 @@ class Completion:
     """What is wrong with calls that could not be read, for the model."""
     attempts: tuple[Attempted, ...] = ()
     """Every attempt it took, in order; none for an answer from the cache."""
+    from_thinking: bool = False
+    """A person took the thinking as the answer."""
 
 
 class Stream(Protocol):

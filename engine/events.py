@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from engine.completion import FinishReason, Phase
+from engine.completion import FinishReason, Phase, ReasoningAudit
 from engine.content import KeptPart
 from engine.conversation import ToolCall
 from engine.errors import Attempted, CircuitOpen, ConnectFailed, LocalModelError
@@ -251,6 +251,10 @@ class CompletionFinished(Event, frozen=True, tag="completion_finished"):
     """What cut the answer off: a class of failure (docs/recovery.md), `cancelled`, the name of an error of our own."""
     memory: int = 0
     """Bytes of main memory the process had in use then; 0: unknown."""
+    audit: ReasoningAudit | None = None
+    """What its thinking did to the answer; None: nothing is wrong with it."""
+    from_thinking: bool = False
+    """A person took the thinking of the recorded run as the answer."""
 
 
 class RequestFailed(Event, frozen=True, tag="request_failed"):

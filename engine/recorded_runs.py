@@ -182,14 +182,7 @@ class _Again:
             elif isinstance(event, CompletionFinished) and self._is_usable(event):
                 prompt = asked.get((event.step, event.branch, event.attempt))
                 if prompt is not None:
-                    found.append(
-                        RecordedAnswer(
-                            profile=prompt.profile,
-                            turns=prompt.turns,
-                            parameters=prompt.parameters,
-                            completion=_completion(event),
-                        )
-                    )
+                    found.append(RecordedAnswer.of(prompt, completion_of(event)))
         return found
 
     def results(self, events: Sequence[AnyEvent]) -> dict[tuple[str, str, str], tuple[str, bool]]:
@@ -224,7 +217,8 @@ class _Again:
         return step
 
 
-def _completion(event: CompletionFinished) -> Completion:
+def completion_of(event: CompletionFinished) -> Completion:
+    """The answer as it was recorded, without what it cost."""
     return Completion(
         content=event.content,
         reasoning=event.reasoning,
@@ -236,6 +230,7 @@ def _completion(event: CompletionFinished) -> Completion:
         no_answer=event.no_answer,
         model=event.model,
         profile=event.profile,
+        from_thinking=event.from_thinking,
     )
 
 

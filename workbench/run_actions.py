@@ -11,19 +11,25 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox
 
 from engine import Engine
 from engine.atomic_file import write_atomically
-from engine.errors import FlowError
+from engine.errors import EngineError, FlowError
 from engine.flow.context import Context
 from engine.flow.flow import Flow
+from engine.flow.flow_spec import AgentSpec
 from engine.flow.restart import Restart
 from engine.history_queries import ReachedRun
 from engine.recorded_runs import resume_point, start_point, visits
 from engine.run_export import export_run
+from engine.thinking_answer import pass_of_step, thinking_point
+from workbench.designer.edits import change_agent
+from workbench.designer.sections.model import with_override
 from workbench.documents import Documents, slug
 from workbench.flow_tab import FlowTab
+from workbench.limit_form import LimitForm
 from workbench.main_window import MainWindow
 from workbench.overview import Overview
 from workbench.run_comparison import RunComparisonDialog
 from workbench.run_from_form import RunFromForm, Start
+from workbench.run_panel.run_state import Step
 from workbench.tasks import Tasks
 from workbench.widgets.banner import Banner, BannerButton, Message
 
@@ -47,6 +53,8 @@ class RunActions(QObject):
 
     def _follow(self, tab: FlowTab) -> None:
         tab.panel.stream.resume_requested.connect(partial(self.resume, tab))
+        tab.panel.stream.thinking_requested.connect(partial(self.use_thinking, tab))
+        tab.panel.stream.limit_requested.connect(partial(self.ask_limit, tab))
         tab.panel.stream.thaw_requested.connect(lambda agent: self.thaw(tab, [agent]))
         tab.panel.stream.ask_again_requested.connect(partial(self.ask_again, tab))
         tab.asked_again.connect(partial(self._freeze_anew, tab))
@@ -107,10 +115,7 @@ class RunActions(QObject):
 
     def run_from(self, tab: FlowTab, agent: str, *, ask: bool = False) -> None:
         """Start at an agent with what it had in the run on show; asks when there is a choice, or when told to."""
-        reason = tab.cannot_start_from(agent)
-        if reason:
-            self.banner_made.emit(Banner(Message(kind="warn", title=reason)))
-        else:
+        if not self._cannot_start(tab, agent):
             self._tasks.start(self._run_from(tab, agent, tab.run_id, ask=ask))
 
     async def _run_from(self, tab: FlowTab, agent: str, run_id: str, *, ask: bool) -> None:
@@ -133,6 +138,55 @@ class RunActions(QObject):
             return start_point(reached, flow, agent, visit=start.visit, branch=start.branch, edits=start.edits)
 
         await self._start(tab, reached, point, asked=asked)
+
+    # -- answers that thinking took the place of ----------------------------------------------------------------------
+
+    def use_thinking(self, tab: FlowTab, step: int, branch: str, attempt: int) -> None:
+        """Take the thinking of an attempt of the run on show as its answer, and go on from there."""
+
+        async def work() -> None:
+            reached = await self._engine.recorded.reached(tab.run_id)
+            await self._start(tab, reached, lambda flow: thinking_point(reached, flow, step, branch, attempt))
+
+        if not self._cannot_start(tab, tab.panel.model.steps[step].agent):
+            self._tasks.start(work())
+
+    def ask_limit(self, tab: FlowTab, step: int) -> None:
+        """Ask how many tokens an agent may answer with; it is then asked again, and the run goes on from there."""
+        shown = tab.panel.model.steps[step]
+        agent = tab.document.spec.agent(shown.agent)
+        if self._cannot_start(tab, shown.agent) or agent is None:
+            return
+        form = LimitForm(agent.name, self._limit_of(agent, shown), self._window)
+        form.chosen.connect(lambda limit: self._tasks.start(self._with_limit(tab, step, agent.name, limit)))
+        form.open()
+
+    def _limit_of(self, agent: AgentSpec, step: Step) -> int:
+        """The present limit of tokens; what came as far as that is not known."""
+        override = agent.model.overrides.get("maxTokens") if agent.model is not None else None
+        if isinstance(override, int):
+            return override
+        attempt = next(iter(step.attempts()), None)
+        try:
+            return self._engine.resolve(attempt.profile if attempt is not None else "").max_tokens
+        except EngineError:
+            return step.totals.out_tokens + step.totals.reasoning_out_tokens
+
+    async def _with_limit(self, tab: FlowTab, step: int, agent: str, limit: int) -> None:
+        reached = await self._engine.recorded.reached(tab.run_id)
+        visit = pass_of_step(reached, step).visit
+        spec = tab.document.spec
+        if (edited := spec.agent(agent)) is not None and not tab.is_running:
+            changed = change_agent(spec, agent, model=with_override(edited, "maxTokens", limit).model)
+            tab.editor.edit(self.tr("Change maxTokens of %1").replace("%1", agent), changed)
+            await self._start_from(tab, reached, agent, Start(visit=visit))
+
+    def _cannot_start(self, tab: FlowTab, agent: str) -> bool:
+        """Whether no run can go on from the one on show; a banner then says why."""
+        reason = tab.cannot_start_from(agent)
+        if reason:
+            self.banner_made.emit(Banner(Message(kind="warn", title=reason)))
+        return bool(reason)
 
     # -- frozen agents ------------------------------------------------------------------------------------------------
 

@@ -83,6 +83,7 @@ def _agent_run(step: Step, inside: Iterable[Step]) -> AgentRun:
         run.cached += attempt.cached and attempt.statistics is not None
         run.frozen += bool(attempt.frozen_from)
         run.stale = attempt.stale or run.stale
+        run.audit = attempt.audit or run.audit
         run.reason = attempt.failure or (attempt.retries[-1].reason if attempt.retries else run.reason)
         if attempt.statistics is not None:
             run.add(attempt.statistics)

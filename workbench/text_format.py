@@ -9,7 +9,18 @@ from decimal import Decimal
 from PySide6.QtCore import QCoreApplication
 
 from engine import number_text
+from engine.completion import ReasoningAudit
 from engine.statistics import CostProvenance
+
+
+def audit_text(audit: ReasoningAudit) -> str:
+    """What the thinking did to an answer, in words for a badge."""
+    words = {
+        ReasoningAudit.ANSWER_EMPTY: QCoreApplication.translate("ReasoningAudit", "only thinking, no answer"),
+        ReasoningAudit.LIMIT_SPENT: QCoreApplication.translate("ReasoningAudit", "limit spent on thinking"),
+        ReasoningAudit.ANSWER_INSIDE: QCoreApplication.translate("ReasoningAudit", "answer inside the thinking"),
+    }
+    return words[audit]
 
 
 def seconds_text(seconds: float) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from engine.completion import Chunk, Completer, Completion, Stream
 from engine.conversation import Conversation, Role, ToolChoice
+from engine.events import PromptReady
 from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.statistics import CompletionStatistics, CostProvenance
 
@@ -23,6 +24,11 @@ class RecordedAnswer:
     """Role and text."""
     parameters: Overrides
     completion: Completion
+
+    @classmethod
+    def of(cls, prompt: PromptReady, completion: Completion) -> "RecordedAnswer":
+        """The answer to a recorded prompt."""
+        return cls(profile=prompt.profile, turns=prompt.turns, parameters=prompt.parameters, completion=completion)
 
     @property
     def key(self) -> bytes:

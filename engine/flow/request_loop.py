@@ -38,6 +38,7 @@ from engine.flow.trace import Kind
 from engine.messages import raw_prompt
 from engine.process_memory import resident_bytes
 from engine.profile import ModelProfile, Provider
+from engine.reasoning_audit import audit
 from engine.statistics import RequestStatistic
 from engine.struct_parse import raw_text
 
@@ -363,6 +364,9 @@ class RequestLoop:
             await send(
                 self._emit, Warned(time=time(), message=_skipped_text(completion.skipped_chunks), **asking.place)
             )
+        if completion.from_thinking:
+            message = f'The thinking of "{asking.agent.name}" is taken as its answer.'
+            await send(self._emit, Warned(time=time(), message=message, **asking.place))
         await send(self._emit, _finished(asking, completion))
 
     def _add(self, agent: str, context: Context, completion: Completion) -> None:
@@ -423,6 +427,8 @@ def _finished(asking: Asking, completion: Completion) -> CompletionFinished:
         provider=completion.provider or asking.profile.provider,
         skipped_chunks=completion.skipped_chunks,
         memory=resident_bytes(),
+        audit=audit(completion),
+        from_thinking=completion.from_thinking,
         **asking.place,
     )
 

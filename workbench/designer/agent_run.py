@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
-from engine.completion import Phase
+from engine.completion import Phase, ReasoningAudit
 from engine.events import Graded, GradeOutcome, Statistics
 from engine.statistics import CostProvenance, weakest
 
@@ -67,6 +67,8 @@ class AgentRun:
     rating: float | None = None
     """Of the last verdict."""
     explanation: str = ""
+    audit: ReasoningAudit | None = None
+    """What thinking did to one of its answers."""
     own_pass: int = 0
     """Which of its `passes` through the flow this is; 0: all of them together."""
     passes: int = 0
@@ -141,7 +143,7 @@ def settled_state(run: AgentRun) -> CardState:
     """How executions that ended by themselves went."""
     if run.failures:
         return CardState.FAILED
-    if run.retries or run.reason:
+    if run.retries or run.reason or run.audit:
         return CardState.WARNING
     if run.frozen and run.frozen >= run.answers:
         return CardState.STALE if run.stale else CardState.FROZEN

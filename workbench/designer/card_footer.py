@@ -10,7 +10,7 @@ from engine.events import GradeOutcome
 from engine.number_text import money_text
 from workbench.designer.agent_run import AgentRun, CardState, FrozenMark
 from workbench.designer.card_content import CardContent
-from workbench.text_format import cost_text, seconds_text, stale_text, tokens_text, visible_text, when_text
+from workbench.text_format import audit_text, cost_text, seconds_text, stale_text, tokens_text, visible_text, when_text
 
 translate = QCoreApplication.translate
 
@@ -115,6 +115,8 @@ def _warning(run: AgentRun, elapsed: float) -> Footer:
         several = translate("card_footer", "%1 retries").replace("%1", str(run.retries))
         label = translate("card_footer", "1 retry") if run.retries == 1 else several
         figures = (seconds_text(elapsed), *_cost(run))
+    elif run.audit is not None and not run.reason:
+        label, figures = audit_text(run.audit), ()
     else:
         label, figures = visible_text(run.reason), ()
     return Footer(

@@ -6,7 +6,7 @@ from PySide6.QtCore import QCoreApplication
 
 from engine.errors import Problem
 from workbench.designer.agent_run import AgentRun, CardState, FrozenMark
-from workbench.text_format import stale_text
+from workbench.text_format import audit_text, stale_text
 
 translate = QCoreApplication.translate
 
@@ -26,6 +26,10 @@ def card_tip(run: AgentRun, problem: Problem | None, mark: FrozenMark | None) ->
     if run.reason and run.state in (CardState.FAILED, CardState.WARNING):
         head = translate("card_tip", "Failed") if run.failures else translate("card_tip", "Warning")
         return CardTip(head=head, text=run.reason)
+    if run.audit is not None and run.state is CardState.WARNING:
+        text = translate("card_tip", "The panel of the run offers what helps.")
+        said = audit_text(run.audit)
+        return CardTip(head=f"{said[:1].upper()}{said[1:]}", text=text)
     if problem is not None:
         head = translate("card_tip", "Error") if problem.severity == "error" else translate("card_tip", "Warning")
         return CardTip(head=head, text=problem.message)

@@ -245,6 +245,7 @@ class RunOverlay:
         match event:
             case CompletionFinished():
                 run.add(event.statistics)
+                run.audit = event.audit or run.audit
                 run.streamed -= execution.streamed.pop(event.branch, 0)
                 self._set_done(execution, event.branch, event.finish_reason is not FinishReason.STOPPED)
                 if event.content.strip():

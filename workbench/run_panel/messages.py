@@ -5,7 +5,7 @@ from math import ceil
 
 from PySide6.QtCore import QCoreApplication
 
-from engine.completion import FinishReason
+from engine.completion import FinishReason, ReasoningAudit
 from engine.events import ErrorInfo, GradeOutcome
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import OPEN_STATES, Attempt, Branch, State, Step, grade_outcome
@@ -33,6 +33,10 @@ class RunMessage(Message):
     """Whether to offer a run that asks everything anew."""
     paused: bool = False
     """Whether the run waits at a breakpoint: step, go on, edit the context."""
+    audited: Attempt | None = None
+    """The attempt whose thinking may be taken as its answer."""
+    limited: bool = False
+    """Whether a higher limit of tokens may help."""
     frozen: str = ""
     """The frozen agent that may be thawed or run again; empty for no such buttons."""
 
@@ -42,7 +46,8 @@ def branch_message(branch: Branch, now: float) -> RunMessage | None:
     attempt = branch.attempt
     profile = attempt.profile if attempt is not None else ""
     if branch.error is not None:
-        return error_message(branch.error, branch.agent, branch.name if branch.count > 1 else "", profile)
+        said = error_message(branch.error, branch.agent, branch.name if branch.count > 1 else "", profile)
+        return said if attempt is None else _audited(said, attempt)
     if attempt is None:
         return None
     if attempt.state in OPEN_STATES:
@@ -56,19 +61,28 @@ def branch_message(branch: Branch, now: float) -> RunMessage | None:
         else:
             title = translate("RunPanel", "The model answered nothing.")
         text = translate("RunPanel", "The limit was spent on thinking: raise maxTokens.") if limit and thought else ""
-        return RunMessage(kind="warn", title=title, text=text, profile=profile, retry=True)
+        if attempt.audit is ReasoningAudit.ANSWER_INSIDE:
+            text = translate("RunPanel", "A part of the thinking says it is the answer.")
+        return _audited(RunMessage(kind="warn", title=title, text=text, profile=profile, retry=True), attempt)
     if attempt.state is State.CUT_OFF:
-        return RunMessage(
-            kind="warn",
-            title=translate("RunPanel", "The answer was cut off at the token limit."),
-            text=translate("RunPanel", "Raise maxTokens in the profile or for this agent."),
-            profile=profile,
-            retry=True,
-        )
+        title = translate("RunPanel", "The answer was cut off at the token limit.")
+        if attempt.audit is ReasoningAudit.LIMIT_SPENT:
+            title = translate("RunPanel", "The answer was cut off: most of the token limit was spent on thinking.")
+        text = translate("RunPanel", "Raise maxTokens in the profile or for this agent.")
+        return _audited(RunMessage(kind="warn", title=title, text=text, profile=profile, retry=True), attempt)
+    if attempt.from_thinking:
+        title = translate("RunPanel", "This is no answer of the model: its thinking was taken as the answer.")
+        return RunMessage(kind="accent", title=title, icon="reasoning")
     message = truncation_message(attempt) or grade_message(branch)
     if message is not None:
         return message
     return frozen_message(branch.agent, attempt)
+
+
+def _audited(message: RunMessage, attempt: Attempt) -> RunMessage:
+    """With what helps when thinking took the place of the answer, or the limit was too low."""
+    limited = attempt.finish_reason is FinishReason.TOKEN_LIMIT_REACHED
+    return replace(message, audited=attempt if attempt.audit is not None else None, limited=limited)
 
 
 def truncation_message(attempt: Attempt) -> RunMessage | None:

@@ -372,7 +372,7 @@ class RunModel(QObject):
         attempt.profile, attempt.model = event.profile, event.model
         attempt.statistics = event.statistics
         attempt.finish_reason, attempt.finish_raw = event.finish_reason, event.finish_raw
-        attempt.no_answer = event.no_answer
+        attempt.no_answer, attempt.audit, attempt.from_thinking = event.no_answer, event.audit, event.from_thinking
         attempt.content.settle(event.content)
         attempt.reasoning.settle(event.reasoning)
         attempt.cached = attempt.cached or bool(event.statistics.cached_prompts and not event.statistics.requests)

@@ -18,7 +18,7 @@ from workbench.run_panel.labels import (
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import GOOD_STATES, Attempt, Branch, State, Step, Totals, grade_outcome
 from workbench.run_panel.statistics_line import cost_of_attempt
-from workbench.text_format import cost_text, plain_tip, seconds_text, stale_text, tokens_text, visible_text
+from workbench.text_format import audit_text, cost_text, plain_tip, seconds_text, stale_text, tokens_text, visible_text
 from workbench.theme import theme
 
 Index = QModelIndex | QPersistentModelIndex
@@ -105,6 +105,12 @@ class Row:
         """What is said behind the name, and its colour token: a grade, the arguments of a tool."""
         if self.tool is not None:
             return " ".join(self.tool.arguments[:200].split()), "muted"
+        branch = self.only_branch
+        attempt = self.attempt or (branch.attempt if branch is not None else None)
+        if attempt is not None and attempt.audit is not None:
+            return audit_text(attempt.audit), "warn"
+        if attempt is not None and attempt.from_thinking:
+            return QCoreApplication.translate("RunRows", "thinking taken as answer"), "reason"
         grade = self.grade
         if grade is not None:
             return grade_text(grade), GRADE_LOOKS[grade_outcome(grade)][1]

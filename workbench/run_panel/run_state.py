@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
-from engine.completion import FinishReason, Phase
+from engine.completion import FinishReason, Phase, ReasoningAudit
 from engine.events import (
     CompletionFinished,
     ErrorInfo,
@@ -203,6 +203,10 @@ class Attempt:
     stale: tuple[str, ...] = ()
     """What has changed since that answer came."""
     no_answer: bool = False
+    audit: ReasoningAudit | None = None
+    """What its thinking did to the answer."""
+    from_thinking: bool = False
+    """A person took the thinking of an earlier run as the answer."""
     failure: str = ""
     """Why the handler could not use the answer."""
     error: ErrorInfo | None = None

@@ -87,6 +87,8 @@ def finish_text(attempt: Attempt) -> str:
         FinishReason.ERROR: translate("StatisticsLine", "error"),
         FinishReason.STOPPED: translate("StatisticsLine", "stopped"),
     }
+    if attempt.from_thinking:
+        return translate("StatisticsLine", "thinking taken as answer")
     if attempt.finish_reason is None:
         return state_word(attempt.state).lower()
     return words[attempt.finish_reason]

@@ -46,6 +46,10 @@ class StreamPage(QWidget):
     ask_again_requested = Signal(str)
     """The frozen agent whose answer shall be made anew."""
     profile_requested = Signal(str)
+    thinking_requested = Signal(int, str, int)
+    """The thinking shall be the answer of this step, branch and attempt."""
+    limit_requested = Signal(int)
+    """The agent of this step shall be asked again with a higher limit of tokens."""
 
     def __init__(self, model: RunModel, flusher: PaneFlusher, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -282,6 +286,8 @@ class StreamPage(QWidget):
             agent = message.frozen
             buttons.append(BannerButton(self.tr("Thaw"), lambda: self.thaw_requested.emit(agent), "frozen"))
             buttons.append(BannerButton(self.tr("Run it again"), lambda: self.ask_again_requested.emit(agent), "retry"))
+        if not self._model.running:
+            buttons += self._audit_buttons(message)
         if message.retry:
             buttons.append(BannerButton(self.tr("Retry"), self.retry_requested.emit, "retry"))
         if message.fresh:
@@ -289,6 +295,21 @@ class StreamPage(QWidget):
         if message.profile:
             profile = message.profile
             buttons.append(BannerButton(self.tr("Edit profile"), lambda: self.profile_requested.emit(profile)))
+        return buttons
+
+    def _audit_buttons(self, message: RunMessage) -> list[BannerButton]:
+        """What helps when thinking took the place of the answer."""
+        branch, buttons = self._branch, []
+        if branch is None:
+            return []
+        if (audited := message.audited) is not None:
+            place = (branch.step, branch.path, audited.number)
+            text = self.tr("Use thinking as answer")
+            buttons.append(BannerButton(text, lambda: self.thinking_requested.emit(*place), "reasoning"))
+        # The limits of agents inside of a node stand in the file of the flow that it runs.
+        if message.limited and "/" not in branch.agent:
+            text = self.tr("Retry with a higher limit…")
+            buttons.append(BannerButton(text, lambda: self.limit_requested.emit(branch.step), "tokens"))
         return buttons
 
     def _close_banner(self) -> None:
