@@ -1,7 +1,16 @@
 """The question before an agent is asked again with a higher limit of tokens."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QPushButton,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from workbench.text_format import visible_text
 from workbench.theme import theme
@@ -39,9 +48,10 @@ class LimitForm(QDialog):
         now.setProperty("role", "muted")
         form.addRow("", now)
         buttons = QDialogButtonBox(self)
-        run = buttons.addButton(self.tr("Run from here"), QDialogButtonBox.ButtonRole.AcceptRole)
+        run = QPushButton(self.tr("Run from here"), buttons)
         run.setProperty("primary", "true")
         run.setDefault(True)
+        buttons.addButton(run, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
         buttons.accepted.connect(self._submit)
         buttons.rejected.connect(self.reject)
