@@ -16,6 +16,14 @@ from engine.conversation import Conversation, ToolChoice
 from engine.errors import RequestError
 from engine.profile import ModelProfile, Overrides, ProfileOptions, Provider
 
+HEADERS = {
+    "user-agent": "flow-workbench",
+    "accept": "text/event-stream, application/json",
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+}
+"""What every request of a streamed answer says beside its key."""
+
 
 def profile_for(url: str, **options: Any) -> ModelProfile:
     """A chat profile; options are the fields of ProfileOptions, `model` and `api_key` those of the profile."""

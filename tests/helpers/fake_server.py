@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, TypeVar
 
 EVENT_STREAM = {"Content-Type": "text/event-stream"}
 JSON = {"Content-Type": "application/json"}
+HTTP_OWN = ("host", "content-length", "connection")
 
 T = TypeVar("T")
 
@@ -48,6 +49,11 @@ class Received:
 
     def json(self) -> Any:
         return json.loads(self.body)
+
+    @property
+    def own_headers(self) -> dict[str, str]:
+        """The headers without those that HTTP itself needs."""
+        return {name: value for name, value in self.headers.items() if name not in HTTP_OWN}
 
 
 Script = Answer | Callable[[Received], Answer]

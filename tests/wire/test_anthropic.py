@@ -14,7 +14,7 @@ from engine.conversation import Conversation, ImagePart, Role, ToolChoice, ToolD
 from engine.errors import AuthenticationFailed, ContextTooLong, RateLimited, RequestRejected, ServerError
 from engine.events import CompletionFinished
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import ask, converse, profile_for
+from tests.helpers.asking import HEADERS, ask, converse, profile_for
 from tests.helpers.fake_server import JSON, Answer, FakeServer, event, failure, json_answer
 
 TOOL = ToolDefinition(
@@ -102,10 +102,8 @@ async def test_the_exact_request() -> None:
         b'"tools":[{"name":"weather","description":"Tells it.","input_schema":{"type":"object","properties":'
         b'{"city":{"type":"string"}}}}],"tool_choice":{"type":"any"},"top_k":4}'
     )
-    sent = {name: request.headers.get(name) for name in ("x-api-key", "anthropic-version", "anthropic-beta")}
-    assert sent == {"x-api-key": "secret-key-0123", "anthropic-version": "2023-06-01", "anthropic-beta": "b-1"}
-    assert request.headers["content-type"] == "application/json"
-    assert "authorization" not in request.headers
+    own = {"x-api-key": "secret-key-0123", "anthropic-version": "2023-06-01", "anthropic-beta": "b-1"}
+    assert request.own_headers == HEADERS | own
     assert outcome.done.content == "Hi"
 
 

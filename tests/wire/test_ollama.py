@@ -14,9 +14,9 @@ from engine.clients.base import ChatRequest
 from engine.clients.ollama import ollama_messages
 from engine.completion import FinishReason, Phase
 from engine.conversation import Conversation, ImagePart, Role, ToolCall, ToolChoice, ToolDefinition, Turn
-from engine.errors import AnswerIncomplete, ProfileError, RequestRejected, ServerError
+from engine.errors import AnswerIncomplete, AuthenticationFailed, ProfileError, RequestRejected, ServerError
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import ask, converse, profile_for, requests, words
+from tests.helpers.asking import HEADERS, ask, converse, profile_for, requests, words
 from tests.helpers.fake_server import JSON, Answer, FakeServer, Received, json_answer
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -74,8 +74,8 @@ async def test_the_exact_request() -> None:
         b'{"type":"string"}}}}}],"options":{"num_predict":64,"num_ctx":4096,"temperature":0.5,"top_p":0.9,'
         b'"stop":["END"],"top_k":4},"keep_alive":"10m"}'
     )
-    assert request.headers["authorization"] == "Bearer secret-key-0123"
-    assert request.headers["accept"] == "application/x-ndjson, application/json"
+    own = {"authorization": "Bearer secret-key-0123", "accept": "application/x-ndjson, application/json"}
+    assert request.own_headers == HEADERS | own
     shown, loaded = server.gets
     assert (shown.method, shown.path, shown.json()) == ("POST", "/api/show", {"model": "qwen3:0.6b", "verbose": False})
     assert (loaded.method, loaded.path) == ("GET", "/api/ps")
@@ -242,12 +242,16 @@ async def test_lines_that_call_themselves_json() -> None:
     assert (done.content, done.statistics.out_tokens) == ("Hi there", 14)
 
 
-async def test_errors_by_status() -> None:
-    body = Answer(status=404, headers=JSON, pieces=[b'{"error":"model \'x\' not found"}'], framing="length")
-    with FakeServer(body) as server:
+@pytest.mark.parametrize(
+    ("status", "kind", "sent"),
+    [(400, RequestRejected, 1), (401, AuthenticationFailed, 1), (404, RequestRejected, 1), (500, ServerError, 3)],
+)
+async def test_errors_by_status(status: int, kind: type[Exception], sent: int) -> None:
+    with FakeServer(json_answer({"error": "model 'x' not found"}, status)) as server:
         outcome = await ask(profile(server.url))
-    assert isinstance(outcome.failure, RequestRejected)
+    assert type(outcome.failure) is kind
     assert "model 'x' not found" in str(outcome.failure)
+    assert len(server.requests) == sent
 
 
 async def test_the_first_installed_model_and_none() -> None:

@@ -22,7 +22,7 @@ from engine.errors import (
 )
 from engine.profile import ModelProfile
 from engine.profile_store import ProfileStore
-from tests.helpers.asking import Outcome, ask, requests, words
+from tests.helpers.asking import HEADERS, Outcome, ask, requests, words
 from tests.helpers.fake_server import Answer, FakeServer, json_answer
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "wire"
@@ -30,12 +30,6 @@ ENVIRON = {
     f"{name}_API_KEY": "secret-key-0123"
     for name in ("OPENAI", "AZURE_OPENAI", "DEEPSEEK", "GROQ", "MISTRAL", "GEMINI", "VLLM", "LLAMA")
 } | {"AZURE_OPENAI_ENDPOINT": "https://name.openai.azure.com/"}
-HEADERS = {
-    "user-agent": "flow-workbench",
-    "accept": "text/event-stream, application/json",
-    "accept-encoding": "identity",
-    "content-type": "application/json",
-}
 BEARER = {"authorization": "Bearer secret-key-0123"}
 USAGE = {"stream": True, "stream_options": {"include_usage": True}}
 SAMPLING = {"temperature": 0.7, "top_p": 0.95}
@@ -157,8 +151,7 @@ async def test_request_and_streamed_answer(name: str) -> None:
         done = (await ask(profile(name, server))).done
     (request,) = server.requests
     assert request.path == service.path
-    sent = {key: value for key, value in request.headers.items() if key not in ("host", "content-length", "connection")}
-    assert sent == HEADERS | service.auth
+    assert request.own_headers == HEADERS | service.auth
     wanted = {"model": service.model, **service.prompt, **service.rest}
     assert request.body == json.dumps(wanted, ensure_ascii=False, separators=(",", ":")).encode()
     assert (done.content.strip(), done.reasoning) == expected(service)

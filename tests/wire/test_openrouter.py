@@ -11,10 +11,10 @@ from engine.clients.openrouter import OpenRouterClient
 from engine.completion import FinishReason
 from engine.content import OutputItemPart
 from engine.conversation import Conversation, Role, ToolChoice, ToolDefinition, ToolResult, Turn
-from engine.errors import ContextTooLong, RequestRejected, ServerError
+from engine.errors import AuthenticationFailed, ContextTooLong, RateLimited, RequestRejected, ServerError
 from engine.profile import ModelProfile, Provider
 from engine.statistics import CostProvenance
-from tests.helpers.asking import ask, converse, profile_for
+from tests.helpers.asking import HEADERS, ask, converse, profile_for
 from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, Received, chat, delta, event, json_answer
 
 TOOL = ToolDefinition(name="weather")
@@ -51,8 +51,7 @@ async def test_the_exact_request_within_the_limits_of_the_model() -> None:
         b'"function":{"name":"weather","description":"","parameters":{"type":"object","properties":{}}}}],'
         b'"tool_choice":"auto","usage":{"include":true}}'
     )
-    assert request.headers["authorization"] == "Bearer secret-key-0123"
-    assert request.headers["x-title"] == "Mine"
+    assert request.own_headers == HEADERS | {"authorization": "Bearer secret-key-0123", "x-title": "Mine"}
     # Only the models the account may use were asked for: this one was among them.
     assert [(asked.path, asked.headers["authorization"]) for asked in server.gets] == [
         ("/v1/models/user", "Bearer secret-key-0123")
@@ -191,3 +190,25 @@ async def test_an_error_in_the_middle_keeps_the_text() -> None:
     assert isinstance(outcome.failure, ServerError)
     assert "Provider disconnected" in str(outcome.failure)
     assert (outcome.failure.partial, len(server.requests)) == ("The first part", 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "sent"),
+    [
+        (400, RequestRejected, 1),
+        (401, AuthenticationFailed, 1),
+        (402, RequestRejected, 1),
+        (403, AuthenticationFailed, 1),
+        (408, RequestRejected, 3),
+        (429, RateLimited, 3),
+        (502, ServerError, 3),
+        (503, ServerError, 3),
+    ],
+)
+async def test_errors_by_status(status: int, kind: type[Exception], sent: int) -> None:
+    body = {"error": {"code": status, "message": "It is refused.", "metadata": {"provider_name": "Maker"}}}
+    with FakeServer(json_answer(body, status), get=listing(MODEL)) as server:
+        outcome = await ask(profile(server.url))
+    assert type(outcome.failure) is kind
+    assert "It is refused." in str(outcome.failure)
+    assert len(server.requests) == sent

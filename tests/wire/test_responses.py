@@ -10,7 +10,7 @@ from engine.content import OutputItemPart
 from engine.conversation import Conversation, ImagePart, Role, ToolCall, ToolChoice, ToolDefinition, ToolResult, Turn
 from engine.errors import AnswerIncomplete, ContextTooLong, RateLimited, ServerError
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import Outcome, ask, converse, profile_for
+from tests.helpers.asking import HEADERS, Outcome, ask, converse, profile_for
 from tests.helpers.fake_server import Answer, FakeServer, event, json_answer
 
 TOOL = ToolDefinition(
@@ -90,7 +90,7 @@ async def test_the_request() -> None:
         )
     (request,) = server.requests
     assert request.path == "/v1/responses"
-    assert request.headers["authorization"] == "Bearer secret-key-0123"
+    assert request.own_headers == HEADERS | {"authorization": "Bearer secret-key-0123"}
     assert request.json() == {
         "model": "m",
         "input": [

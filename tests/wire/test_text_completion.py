@@ -10,7 +10,7 @@ from engine.completion import FinishReason, Phase
 from engine.conversation import Conversation, Role, Turn
 from engine.errors import AnswerIncomplete, ContextTooLong, ProfileError, ProtocolError, ServerError
 from engine.profile import ModelProfile, Provider
-from tests.helpers.asking import ask, converse, profile_for
+from tests.helpers.asking import HEADERS, ask, converse, profile_for
 from tests.helpers.fake_server import DONE, JSON, Answer, FakeServer, event, json_answer
 
 
@@ -35,7 +35,7 @@ async def test_the_request() -> None:
         outcome = await converse(profile, conversation, stop=["END", "<|im_end|>"])
     (request,) = server.requests
     assert request.path == "/v1/completions"
-    assert request.headers["authorization"] == "Bearer secret-key-0123"
+    assert request.own_headers == HEADERS | {"authorization": "Bearer secret-key-0123"}
     assert request.json() == {
         "model": "m",
         "prompt": "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello <\\|im_end|><|im_end|>\n"
