@@ -1,8 +1,10 @@
 """One open flow: its editor, inspector, run panel and the runs it starts."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine, EngineError, flow_text, inputs_context
@@ -13,6 +15,7 @@ from engine.flow.context import Context
 from engine.flow.flow import Flow
 from engine.flow.flow_check import check_run
 from engine.flow.flow_links import reachable_agents
+from engine.flow.flow_spec import FlowSpec
 from engine.flow.restart import Restart
 from engine.flow.subflow_files import FlowFiles
 from workbench.after_paint import after_paint
@@ -28,8 +31,11 @@ from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.panel import RunPanel
 from workbench.run_passes import PassView
 from workbench.run_progress import RunProgress
+from workbench.tasks import Tasks
 from workbench.tool_question import ToolQuestion
 
+_CHECKED_AT_ONCE = 200
+"""Agents of a flow that is checked at once; larger ones are in a thread, so that the window is not held up."""
 BROKEN_OFF = frozenset({"failed", "stopped", "budget", "crashed"})
 """Statuses of runs that can go on."""
 
@@ -75,12 +81,14 @@ class FlowTab(QObject):
         self.run_started_at = 0.0
         self._guard = ErrorGuard()
         self._asked = ""
+        self._tasks = Tasks(self)
+        self._tasks.failed.connect(self.failed)
         self._engine = engine
         self._check_timer = QTimer(self)
         self._check_timer.setSingleShot(True)
         self._check_timer.setInterval(150)
-        self._check_timer.timeout.connect(self.check_all)
-        document.spec_changed.connect(lambda _before, _after: self._check_timer.start())
+        self._check_timer.timeout.connect(self._check_soon)
+        document.spec_changed.connect(self._changed)
         self.inspector.agent_form.refusals.changed.connect(self._check_timer.start)
         document.spec_changed.connect(lambda _before, after: self.breakpoints.set(after.editor.breakpoints))
         self.runs.events_received.connect(self._apply)
@@ -96,7 +104,7 @@ class FlowTab(QObject):
         self.panel.agent_selected.connect(self._select_card)
         self.editor.selection_changed.connect(self._selected)
         # Reading profiles and templates for the first time takes longer than drawing the flow, which comes first.
-        after_paint(self, self.check)
+        after_paint(self, self._check_soon)
 
     @property
     def title(self) -> str:
@@ -138,6 +146,24 @@ class FlowTab(QObject):
         """The run on show; empty for none."""
         return self.runs.run_id or self.panel.model.run_id
 
+    def _changed(self, before: FlowSpec, after: FlowSpec) -> None:
+        """Check soon, unless agents only stand elsewhere: then what is wrong is still the same."""
+        if replace(before, editor=after.editor) != after:
+            self._check_timer.start()
+
+    def _check_soon(self) -> None:
+        if len(self.document.spec.agents) <= _CHECKED_AT_ONCE:
+            self.check_all()
+        else:
+            self._tasks.start(self._check_beside(self.document.spec), self)
+
+    async def _check_beside(self, spec: FlowSpec) -> None:
+        """Check a large flow in a thread; one that was edited meanwhile is checked again anyway."""
+        found = await asyncio.to_thread(check_run, spec, self._engine.profiles, self.trust.plugins(spec))
+        if spec is self.document.spec:
+            self._show_problems(found)
+            self.frozen.check()
+
     def check_all(self) -> None:
         """Find what is wrong with the flow, and which frozen agents are stale, as flow and profiles are now."""
         self.check()
@@ -147,7 +173,9 @@ class FlowTab(QObject):
         """Find what is wrong with the flow as it is now; `inside` reads the flows it runs as nodes, too."""
         files = FlowFiles(self.document.origin) if inside else None
         spec = self.document.spec
-        found = check_run(spec, self._engine.profiles, self.trust.plugins(spec), files=files)
+        return self._show_problems(check_run(spec, self._engine.profiles, self.trust.plugins(spec), files=files))
+
+    def _show_problems(self, found: Sequence[Problem]) -> tuple[Problem, ...]:
         problems = (*self.inspector.invalid_fields(), *found)
         self.document.set_problems(problems)
         self.editor.show_problems(problems)

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 
 from engine.errors import Problem, ProfileError, ProfileInvalid
 from engine.flow.agent_check import Available, check_agent
@@ -158,6 +159,8 @@ def _unusable_profiles(spec: FlowSpec, profiles: ProfileStore, faults: dict[Prob
     What is wrong with the profiles themselves comes to `faults`, each once.
     """
     problems = []
+    # Most agents share a few profiles, and there may be thousands of agents.
+    resolve = cache(profiles.resolve)
     for index, agent in enumerate(spec.agents):
         model = agent.model or ModelSpec(category="M")
         if (
@@ -168,7 +171,7 @@ def _unusable_profiles(spec: FlowSpec, profiles: ProfileStore, faults: dict[Prob
         ):
             continue
         try:
-            profile = profiles.resolve(model.profile or Category.named(model.category or "M"))
+            profile = resolve(model.profile or Category.named(model.category or "M"))
             if agent.tools and not can_call_tools(profile):
                 text = f'"{agent.name}" has tools, but the profile "{profile.name}" takes none.'
                 path = f"$.agents[{index}].tools"

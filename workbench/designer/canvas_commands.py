@@ -1,6 +1,7 @@
 """What can be done with agents, links and frames on the canvas: each command is one step of undo."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +24,7 @@ from workbench.designer.frame_edits import change_frame, frame_around, remove_fr
 from workbench.designer.link_edits import connect, disconnect, move_start
 from workbench.designer.link_gesture import DrawnLink
 from workbench.designer.palettes import Palettes
+from workbench.tasks import Tasks
 
 if TYPE_CHECKING:
     from workbench.designer.editor import FlowEditor
@@ -35,6 +37,8 @@ IDS = (
 """Every command."""
 LONGEST_PASTE = 4_000_000
 """Characters of a clipboard that are looked at."""
+_AT_ONCE = 200
+"""Agents that are laid out at once; more are in a thread, so that the window is not held up."""
 _STEP = 30.0
 """How far below and right of the original a duplicate stands."""
 
@@ -58,6 +62,7 @@ class CanvasCommands(QObject):
     def __init__(self, editor: "FlowEditor") -> None:
         super().__init__(editor)
         self._editor = editor
+        self._tasks = Tasks(self)
         self.palettes = Palettes(editor, self)
         self._commands: dict[str, Callable[[], object]] = {
             "add_agent": self.palettes.add,
@@ -253,8 +258,20 @@ class CanvasCommands(QObject):
     def lay_out(self) -> None:
         """Put the selected agents in columns, or all when at most one is selected."""
         names = self._editor.selected()
+        wanted = names if len(names) > 1 else ()
         heights = {name: item.content.body_height for name, item in self._editor.scene.agents.items()}
-        places = layered(self._spec, names if len(names) > 1 else (), heights)
+        if len(heights) <= _AT_ONCE:
+            self._arrange(layered(self._spec, wanted, heights))
+        else:
+            self._tasks.start(self._lay_out_beside(self._spec, wanted, heights), self._editor)
+
+    async def _lay_out_beside(self, spec: FlowSpec, names: Sequence[str], heights: Mapping[str, float]) -> None:
+        """Find the places of many agents in a thread; a flow that was edited meanwhile stays as it is."""
+        places = await asyncio.to_thread(layered, spec, names, heights)
+        if self._spec is spec:
+            self._arrange(places)
+
+    def _arrange(self, places: Mapping[str, tuple[float, float]]) -> None:
         before = {name: (item.x(), item.y()) for name, item in self._editor.scene.agents.items() if name in places}
         self._editor.edit(self.tr("Tidy up"), move_agents(self._spec, places))
         self._editor.glide(before)

@@ -1,7 +1,5 @@
 """Finds the cards near a place: agents in square cells, so that a link is routed without looking at every card."""
 
-from collections.abc import Iterator
-
 from PySide6.QtCore import QRectF
 
 _CELL = 256.0
@@ -13,6 +11,8 @@ class CardGrid:
     def __init__(self) -> None:
         self._rects: dict[str, QRectF] = {}
         self._cells: dict[tuple[int, int], set[str]] = {}
+        self._places: dict[str, list[tuple[int, int]]] = {}
+        """The cells of each card."""
         self._pending: dict[str, QRectF] = {}
 
     def place(self, name: str, rect: QRectF) -> None:
@@ -22,8 +22,8 @@ class CardGrid:
     def remove(self, name: str) -> None:
         """Forget a card."""
         self._sort_in()
-        rect = self._rects.pop(name, None)
-        for cell in _cells(rect) if rect is not None else ():
+        self._rects.pop(name, None)
+        for cell in self._places.pop(name, ()):
             self._cells[cell].discard(name)
 
     def near(self, area: QRectF) -> list[QRectF]:
@@ -34,16 +34,19 @@ class CardGrid:
 
     def _sort_in(self) -> None:
         for name, rect in self._pending.items():
-            if name in self._rects:
-                for cell in _cells(self._rects[name]):
-                    self._cells[cell].discard(name)
             self._rects[name] = rect
-            for cell in _cells(rect):
+            before, cells = self._places.get(name), _cells(rect)
+            if before == cells:
+                continue
+            for cell in before or ():
+                self._cells[cell].discard(name)
+            self._places[name] = cells
+            for cell in cells:
                 self._cells.setdefault(cell, set()).add(name)
         self._pending = {}
 
 
-def _cells(rect: QRectF) -> Iterator[tuple[int, int]]:
-    for column in range(int(rect.left() // _CELL), int(rect.right() // _CELL) + 1):
-        for row in range(int(rect.top() // _CELL), int(rect.bottom() // _CELL) + 1):
-            yield column, row
+def _cells(rect: QRectF) -> list[tuple[int, int]]:
+    columns = range(int(rect.left() // _CELL), int(rect.right() // _CELL) + 1)
+    rows = range(int(rect.top() // _CELL), int(rect.bottom() // _CELL) + 1)
+    return [(column, row) for column in columns for row in rows]

@@ -4,15 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from time import monotonic
 
 from PySide6.QtCore import (
-    QAbstractAnimation,
-    QEasingCurve,
     QEvent,
     QObject,
     QPointF,
     QRect,
     QRectF,
     QTimer,
-    QVariantAnimation,
     Signal,
 )
 from PySide6.QtGui import QHideEvent, QPixmapCache, QShowEvent, QUndoStack
@@ -32,6 +29,7 @@ from workbench.designer.find_bar import FindBar
 from workbench.designer.flow_document import FlowDocument
 from workbench.designer.frame_edits import change_frame
 from workbench.designer.frame_text import FrameText
+from workbench.designer.glide import Glide
 from workbench.designer.run_overlay import RunOverlay
 from workbench.designer.scene import FlowScene, Mark
 from workbench.designer.view import FlowView
@@ -43,9 +41,6 @@ from workbench.widgets.empty_place import EmptyPlace
 _FIGURES_MILLISECONDS = 100
 _FRAME_MILLISECONDS = 33
 _HOVER_MILLISECONDS = 400
-_GLIDE_MILLISECONDS = 250
-_MOST_GLIDING = 150
-"""Agents that move at once in an animation; more jump."""
 _CARD_CACHE_KILOBYTES = 96 * 1024
 
 
@@ -76,7 +71,7 @@ class FlowEditor(QWidget):
         self._selected: tuple[str, ...] = ()
         self._hovered = ""
         self._opened = False
-        self._glide: QVariantAnimation | None = None
+        self._glide = Glide(self.scene, self)
         self.commands = CanvasCommands(self)
         self._build_floating()
         self._figures = self._timer(_FIGURES_MILLISECONDS, self._show_figures)
@@ -144,33 +139,8 @@ class FlowEditor(QWidget):
 
     def glide(self, before: Mapping[str, tuple[float, float]]) -> None:
         """Show agents on their way from where they were to where they are."""
-        after = {name: (item.x(), item.y()) for name in before if (item := self.scene.agents.get(name)) is not None}
-        moved = {name: (*before[name], *place) for name, place in after.items() if place != before[name]}
-        if theme.reduced_motion or not self.isVisible() or not moved or len(moved) > _MOST_GLIDING:
-            return
-        glide = QVariantAnimation(self)
-        glide.setDuration(_GLIDE_MILLISECONDS)
-        glide.setEasingCurve(QEasingCurve.Type.InOutQuad)
-        glide.setStartValue(0.0)
-        glide.setEndValue(1.0)
-
-        def step(share: float) -> None:
-            self.scene.move_for_now(
-                {name: (x + (to_x - x) * share, y + (to_y - y) * share) for name, (x, y, to_x, to_y) in moved.items()}
-            )
-
-        step(0.0)
-        glide.valueChanged.connect(step)
-        self._glide = glide
-        glide.start(QAbstractAnimation.DeletionPolicy.KeepWhenStopped)
-
-    def _end_glide(self) -> None:
-        """Be where the agents are at once: something else happens."""
-        if self._glide is not None:
-            self._glide.setCurrentTime(_GLIDE_MILLISECONDS)
-            self._glide.stop()
-            self._glide.deleteLater()
-            self._glide = None
+        if self.isVisible():
+            self._glide.start(before)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -277,6 +247,8 @@ class FlowEditor(QWidget):
         self.document.spec_changed.connect(self._spec_changed)
         self.view.selection_wanted.connect(self._select)
         self.view.agents_moved.connect(self._move)
+        self.view.grabbed.connect(self._glide.grab)
+        self.view.let_go.connect(self._glide.let_go)
         self.view.next_wanted.connect(self.select_next)
         self.view.mark_wanted.connect(self.mark)
         self.view.walk_wanted.connect(self.walk)
@@ -297,7 +269,7 @@ class FlowEditor(QWidget):
         return timer
 
     def _spec_changed(self, before: FlowSpec, after: FlowSpec) -> None:
-        self._end_glide()
+        self._glide.end()
         renamed = renamed_agents(before, after)
         selected = [renamed.get(name, name) for name in self._selected]
         current = renamed.get(self.scene.current, self.scene.current)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from PySide6.QtCore import QLineF, QPoint, QPointF, QRectF
 from PySide6.QtWidgets import QGraphicsView, QRubberBand
 
+from workbench.designer.placement import placed
 from workbench.designer.scene import FlowScene
 
 GRID = 10.0
@@ -99,9 +100,10 @@ class Move(Gesture):
         self._start = view.mapToScene(start)
         self._places = {name: scene.agents[name].pos() for name in scene.selection}
         self._anchor = self._places[anchor]
-        still = [item for name, item in scene.agents.items() if name not in self._places]
-        self._xs = sorted({item.x() for item in still})
-        self._ys = sorted({item.y() for item in still})
+        # Where the others will be: they may still be on their way there.
+        still = [place for name, place in placed(scene.spec).items() if name not in self._places]
+        self._xs = sorted({x for x, _ in still})
+        self._ys = sorted({y for _, y in still})
         self._step = QPointF()
 
     def move(self, place: QPoint, *, free: bool) -> None:
@@ -112,17 +114,17 @@ class Move(Gesture):
             step, guides = self._snapped(step)
         self._step = step
         self._scene.move_for_now(self._moved())
-        self._scene.show_guides(guides)
+        self._scene.guides.show(guides)
 
     def finish(self) -> None:
         """Report the new places, if they are new."""
-        self._scene.show_guides([])
+        self._scene.guides.show([])
         if not self._step.isNull():
             self._done(self._moved())
 
     def cancel(self) -> None:
         """Put the agents back."""
-        self._scene.show_guides([])
+        self._scene.guides.show([])
         self._step = QPointF()
         self._scene.move_for_now(self._moved())
 

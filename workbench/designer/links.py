@@ -140,8 +140,8 @@ class LinkPicture:
     The items are made by the first `draw`; until then a link is only known.
     """
 
-    __slots__ = ("_end", "_pills_shown", "_run", "_start", "_top", "arrow", "dots", "index", "level", "line", "look",
-                 "marked", "pill", "port", "source", "target")  # fmt: skip
+    __slots__ = ("_end", "_pills_shown", "_run", "_start", "_top", "_waits", "arrow", "dots", "index", "level", "line",
+                 "look", "marked", "pill", "port", "source", "target")  # fmt: skip
 
     def __init__(self, source: str, index: int, port: Port, target: str) -> None:
         self.source, self.index, self.port, self.target = source, index, port, target
@@ -158,6 +158,7 @@ class LinkPicture:
         self._top: float | None = None
         self._run = _AT_REST
         self._pills_shown = True
+        self._waits = False
 
     @property
     def is_loop(self) -> bool:
@@ -176,7 +177,7 @@ class LinkPicture:
 
     def draw(self, scene: QGraphicsScene, start: QPointF, end: QPointF, top: float | None) -> None:
         """Lead from port to port, over `top` if it goes back."""
-        changed = self.line is None or self.is_loop != (top is not None)
+        changed = self.line is None or self._waits or self.is_loop != (top is not None)
         self._start, self._end, self._top = start, end, top
         if self.line is None or self.arrow is None:
             self.line = QGraphicsPathItem()
@@ -185,11 +186,20 @@ class LinkPicture:
             self.arrow = QGraphicsPolygonItem(_ARROW, self.line)
             self.arrow.setPen(_NO_PEN)
             scene.addItem(self.line)
+        if self._waits:
+            self._waits = False
+            self.line.setVisible(True)
+            self.show_pill(self._pills_shown)
         self.line.setPath(curve(start, end) if top is None else loop(start, end, top))
         self.arrow.setPos(end.x() - ARROW_GAP, end.y())
         if changed:
             self.refresh()
         self._place_pill()
+
+    def wait(self) -> None:
+        """Be where nobody sees it until it is drawn again, to ports that moved."""
+        self.level, self._top, self._waits = None, None, True
+        self.set_shown(False)
 
     def straight(self, start: QPointF, end: QPointF) -> list[QLineF]:
         """The course in straight lines between two points, for views from far away."""

@@ -1,18 +1,19 @@
 """The canvas's scene: mirrors the flow as items, shows selection and run. It never edits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from PySide6.QtCore import QLineF, QObject, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QPen
-from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsScene
+from PySide6.QtWidgets import QGraphicsItem, QGraphicsScene
 
 from engine.errors import Problem
 from engine.flow.flow_spec import AgentSpec, FlowSpec
 from workbench.designer.agent_run import LinkRun
 from workbench.designer.card_content import CARD_WIDTH, card_content
 from workbench.designer.card_grid import CardGrid
+from workbench.designer.far_links import FarLinks
 from workbench.designer.frame_edits import frames_of
 from workbench.designer.frame_item import FrameLayer
+from workbench.designer.guides import Guides
 from workbench.designer.items import AgentItem, OverviewItem
 from workbench.designer.level import Level
 from workbench.designer.links import LINK_DATA, LinkPicture, goes_back, loop_top
@@ -25,9 +26,10 @@ Mark = tuple[str, int] | int | None
 
 ROOM = 20_000.0
 """Scene units around the flow into which the view can be moved."""
-_GUIDE_Z = 5.0
 _NEAR = 600.0
 """Links up to this long, in scene units, are drawn only when one of their ends comes near the view."""
+_MANY = 100
+"""Agents that move at once whose links are all drawn anew; of more, those that can be seen."""
 
 
 class FlowScene(QGraphicsScene):
@@ -51,10 +53,13 @@ class FlowScene(QGraphicsScene):
         self._level = Level.FULL
         self._problems: Mapping[str, Problem] = {}
         self._grid = CardGrid()
-        self._guides: list[QGraphicsLineItem] = []
+        self.guides = Guides(self)
         self._extent: QRectF | None = None
         self._laid = QRectF()
-        """Where all links are drawn for the present level."""
+        """Where all links that can be seen are drawn for the present level."""
+        self._seen = QRectF()
+        """The area that was to be laid last."""
+        self._far = FarLinks(self._draw_link, self._settle, self)
         self._flowing: set[LinkPicture] = set()
         self._overview = OverviewItem()
         self.overview = QGraphicsScene(self)
@@ -176,21 +181,6 @@ class FlowScene(QGraphicsScene):
         if self._level is Level.BOXES:
             self._rebuild_overview()
 
-    def show_guides(self, lines: Sequence[QLineF]) -> None:
-        """Show alignment guides, or none."""
-        while len(self._guides) < len(lines):
-            guide = QGraphicsLineItem()
-            guide.setZValue(_GUIDE_Z)
-            self.addItem(guide)
-            self._guides.append(guide)
-        for index, guide in enumerate(self._guides):
-            guide.setVisible(index < len(lines))
-            if index < len(lines):
-                pen = QPen(theme.color("accent"), 1.0)
-                pen.setCosmetic(True)
-                guide.setPen(pen)
-                guide.setLine(lines[index])
-
     def _show_frames(self) -> None:
         self.frames.show_frames(frames_of(self._spec))
         if isinstance(self._mark, int) and self.frames.item(self._mark) is None:
@@ -239,7 +229,10 @@ class FlowScene(QGraphicsScene):
         self._show_frames()
         for name in self._agents:
             self._add_links(name)
-        self._draw_far_links()
+        for name, item in self._agents.items():
+            self._grid.place(name, item.resting_rect())
+        for link in self._far_links(self._each_link()):
+            self._draw_link(link)
         self._laid = QRectF()
         self._settle()
 
@@ -277,25 +270,32 @@ class FlowScene(QGraphicsScene):
     def _remove_link(self, link: LinkPicture) -> None:
         link.remove(self)
         self._flowing.discard(link)
+        self._far.drop(link)
         for name in {link.source, link.target}:
             self._links[name].remove(link)
 
     def _place_links(self, names: set[str]) -> None:
-        """Draw the links of agents that moved or changed their height."""
+        """Draw the links of agents that moved or changed their height; of many only those that can be seen."""
         for name in names:
             self._grid.place(name, self._agents[name].resting_rect())
-        for link in {link for name in names for link in self._links.get(name, ())}:
-            self._draw_link(link)
+        links = {link for name in names for link in self._links.get(name, ())}
+        if len(names) <= _MANY:
+            for link in links:
+                self._draw_link(link)
+            return
+        for link in links:
+            link.wait()
+        self._laid = QRectF()
+        self.lay(self._seen)
+        self._far.start(self._far_links(links))
 
-    def _draw_far_links(self) -> None:
-        """Draw the links that can be seen while both their ends are out of sight; `lay` draws the others."""
-        for name, item in self._agents.items():
-            self._grid.place(name, item.resting_rect())
+    def _far_links(self, links: Iterable[LinkPicture]) -> Iterator[LinkPicture]:
+        """Those that can be seen while both their ends are out of sight; `lay` draws the others."""
         places = {name: (item.x(), item.y()) for name, item in self._agents.items()}
-        for link in self._each_link():
+        for link in links:
             (x, y), (to_x, to_y) = places[link.source], places[link.target]
             if link.source == link.target or not 0.0 <= to_x - x <= _NEAR or abs(to_y - y) > _NEAR:
-                self._draw_link(link)
+                yield link
 
     def _draw_link(self, link: LinkPicture) -> None:
         source, target = self._agents[link.source], self._agents[link.target]
@@ -456,6 +456,7 @@ class FlowScene(QGraphicsScene):
 
     def lay(self, area: QRectF) -> None:
         """Draw the links that can be seen in an area, to the ports of the present level; others wait until they can."""
+        self._seen = area
         if self._level is Level.BOXES or self._laid.contains(area):
             return
         self._laid = area.adjusted(-_NEAR, -_NEAR, _NEAR, _NEAR)

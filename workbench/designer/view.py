@@ -15,11 +15,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from workbench.designer.frame_edits import agents_inside
 from workbench.designer.frame_gestures import MoveFrame, ResizeFrame
 from workbench.designer.gestures import GRID, Gesture, Move, Pan, RubberBand
 from workbench.designer.level import Level
 from workbench.designer.link_gesture import DrawLink, OpenLink
 from workbench.designer.link_hits import frame_at, link_at, link_end_at, port_at
+from workbench.designer.placement import placed
 from workbench.designer.scene import FlowScene, Mark
 from workbench.designer.zoom_view import ZoomView
 from workbench.widgets.dragged_flow import AGENT, FLOW, is_dragged, source_of
@@ -43,6 +45,10 @@ class FlowView(ZoomView):
     """Names to select, and the one that gets the keyboard."""
     mark_wanted = Signal(object)
     """The link or frame to select instead, None for none."""
+    grabbed = Signal(object)
+    """These agents follow the mouse from now on."""
+    let_go = Signal()
+    """They do no more; whether they moved was told before."""
     agents_moved = Signal(object, bool)
     """New places by name; whether by arrow keys (steps that may be joined)."""
     next_wanted = Signal(int)
@@ -151,12 +157,14 @@ class FlowView(ZoomView):
         if self._grip is not None:
             return DrawLink(self, self._scene, self._grip, self.link_drawn.emit)
         if name and name in self._scene.selection:
+            self.grabbed.emit(self._scene.selection)
             return Move(self, self._scene, start, name, self._moved)
         frame = None if name else frame_at(self._scene, at)
         if frame is not None:
             self.mark_wanted.emit(frame.frame.index)
             if frame.at_corner(at):
                 return ResizeFrame(self, start, frame, self.frame_moved.emit)
+            self.grabbed.emit(frozenset(agents_inside(self._scene.spec, frame.frame)))
             return MoveFrame(self, self._scene, start, frame, self.frame_moved.emit)
         kept = self._scene.selection if adds else frozenset()
         return RubberBand(self, self._scene, start, kept, self._select)
@@ -183,6 +191,7 @@ class FlowView(ZoomView):
         if self._gesture is not None:
             gesture, self._gesture = self._gesture, None
             gesture.finish()
+            self.let_go.emit()
             self._show_cursor()
         elif self._press is not None and not self._press[1] and not _adds(event):
             self._press_void(self.mapToScene(self._press[0]))
@@ -315,9 +324,12 @@ class FlowView(ZoomView):
             self.walk_wanted.emit(*way, grows)
         elif self._scene.selection:
             step = GRID * (_LARGE_STEP if grows else 1)
-            items = [self._scene.agents[name] for name in self._scene.selection]
-            places = {item.name: (item.x() + way[0] * step, item.y() + way[1] * step) for item in items}
-            self.agents_moved.emit(places, True)
+            places = placed(self._scene.spec)  # where they belong: they may be on their way
+            moved = {
+                name: (places[name][0] + way[0] * step, places[name][1] + way[1] * step)
+                for name in self._scene.selection
+            }
+            self.agents_moved.emit(moved, True)
 
     def keyReleaseEvent(self, event: QKeyEvent) -> None:
         """End panning by Space; Space without a drag adds an agent at the mouse."""
@@ -347,6 +359,7 @@ class FlowView(ZoomView):
             gesture, self._gesture = self._gesture, None
             self._press, self._grip = None, None
             gesture.cancel()
+            self.let_go.emit()
             self._show_cursor()
         elif self._scene.selection or self._scene.mark is not None:
             self._select(frozenset())
