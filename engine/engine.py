@@ -13,6 +13,7 @@ from engine.clients import client_for
 from engine.clients.base import Capabilities, ChatRequest
 from engine.clients.endpoints import EndpointStatus
 from engine.clients.llama_server import detokenize, tokenize
+from engine.clients.proxy_check import check_proxy
 from engine.clients.recovery import Requests
 from engine.clients.tape_file import RecordedTape
 from engine.clients.tape_replay import AT_ONCE, ReplayTransport
@@ -170,6 +171,11 @@ class Engine:
         self._transport.offline = locked
         self.try_again()
 
+    async def check_proxy(self) -> None:
+        """Connect to the proxy of the settings, if there is one, and hang up; raises ConnectFailed."""
+        if self._settings.proxy:
+            await check_proxy(self._settings.proxy, offline=self.offline)
+
     @property
     def settings(self) -> EngineSettings:
         """Limits, logging, and whether the cache is used."""
@@ -182,10 +188,10 @@ class Engine:
             self.cache.max_bytes = settings.cache_megabytes * 1_000_000
             self.cache.max_age = settings.max_age
         self._budget.run, self._budget.day = settings.run_budget, settings.day_budget
-        self._pipeline.patterns = settings.sensitive_patterns
+        self._pipeline.masking, self._pipeline.masking_scope = settings.masking, settings.sensitive_scope
         logging_ = (LoggingInterceptor(),) if settings.logging else ()
         self._requests.endpoints.breaker = settings.breaker
-        self._transport.proxy = settings.proxy
+        self._transport.proxy, self._transport.ca_file = settings.proxy, settings.ca_file
         limit = RateLimit(requests=settings.requests_per_minute, tokens=settings.tokens_per_minute)
         self._pipeline.cache = self.cache if settings.cache else None
         self._pipeline.interceptors = (*self._interceptors, *map(PluggedInterceptor, settings.interceptors), *logging_)

@@ -10,7 +10,7 @@ import msgspec
 from engine.atomic_file import read_limited, write_atomically
 from engine.errors import StorageError
 from engine.guards import Spending
-from engine.sensitive import custom_rule
+from engine.sensitive import SCOPES, STYLES, Masking, custom_rule
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,14 @@ class EngineSettings:
     """Hosts the tool `http_get` may ask, with a port where it is not the usual one."""
     proxy: str = ""
     """Through which all requests go but those to this machine, as http://host:port; empty = none."""
+    ca_file: str = ""
+    """Whole path of a PEM file whose certificates all hosts may show, besides the usual ones; empty = none."""
+    sensitive_scope: str = "tool_results"
+    """What is masked where a profile does not say: `off`, `tool_results` or `all`."""
+    sensitive_style: str = "partial"
+    """How what is masked looks where a profile does not say: `partial` or `stars`."""
+    sensitive_email_domains: tuple[str, ...] = ()
+    """Domains whose addresses are never masked."""
     sensitive_patterns: dict[str, str] = field(default_factory=dict)
     """What is masked beside the built-in kinds, in this order: pattern → replacement (docs/sensitive-data.md)."""
 
@@ -61,6 +69,11 @@ class EngineSettings:
                 raise ValueError(f"{name} must be 0 or more")
         if self.proxy and not _PROXY.fullmatch(self.proxy):
             raise ValueError("proxy must be an address like http://host:port, without user and password")
+        if self.ca_file and not Path(self.ca_file).is_absolute():
+            raise ValueError("ca_file must be the whole path of a file")
+        for name, choices in (("sensitive_scope", SCOPES), ("sensitive_style", STYLES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}")
         for pattern, replacement in self.sensitive_patterns.items():
             try:
                 custom_rule(pattern, replacement)
@@ -71,6 +84,12 @@ class EngineSettings:
     def max_age(self) -> float | None:
         """Seconds a kept answer may be old; None = any age."""
         return self.cache_days * 86_400.0 if self.cache_days else None
+
+    @property
+    def masking(self) -> Masking:
+        """How personal data is masked where a profile says nothing else."""
+        masking = Masking(style=self.sensitive_style, allow_email_domains=self.sensitive_email_domains)
+        return masking.with_patterns(self.sensitive_patterns)
 
     @classmethod
     def load(cls, path: Path) -> "EngineSettings":

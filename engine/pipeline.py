@@ -1,7 +1,7 @@
 """From a request to its answer: interceptors, then the cache, then guards and the server (docs/architecture.md)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
@@ -58,7 +58,8 @@ class Pipeline:
         self.cache: CompletionCache | None = None
         self.interceptors: tuple[Interceptor, ...] = ()
         self.guards: tuple[Guard, ...] = ()
-        self.patterns: Mapping[str, str] = {}
+        self.masking = Masking()
+        self.masking_scope = "tool_results"
         """What is masked beside the built-in kinds."""
         self.server = server
         self.flights = Flights()
@@ -108,8 +109,9 @@ class Pipeline:
     async def send(self, request: ChatRequest) -> CompletionStream:
         """The stream that asks the server; one of the embedded server must be told its address."""
         profile = request.profile
-        if concerns(request.conversation, profile.options):
-            request = replace(request, conversation=await self._masked(request))
+        scope = profile.options.sensitive_scope or self.masking_scope
+        if concerns(request.conversation, scope):
+            request = replace(request, conversation=await self._masked(request, scope))
         await self._tokenizers.load(profile)
         client = client_for(profile)
         return self._requests.stream(
@@ -120,14 +122,17 @@ class Pipeline:
             guards=self.guards,
         )
 
-    async def _masked(self, request: ChatRequest) -> Conversation:
-        """The conversation without personal data, as far as the profile says."""
+    async def _masked(self, request: ChatRequest, scope: str) -> Conversation:
+        """The conversation without personal data, as profile and settings say."""
         options, conversation = request.profile.options, request.conversation
-        masking = Masking(style=options.sensitive_style, allow_email_domains=options.sensitive_allow_email_domains)
-        masking = masking.with_patterns(self.patterns)
+        masking = replace(
+            self.masking,
+            style=options.sensitive_style or self.masking.style,
+            allow_email_domains=(*self.masking.allow_email_domains, *options.sensitive_allow_email_domains),
+        )
         if sum(len(turn.text) for turn in conversation.turns) > LONG:
-            return await asyncio.to_thread(masked, conversation, options.sensitive_scope, masking)
-        return masked(conversation, options.sensitive_scope, masking)
+            return await asyncio.to_thread(masked, conversation, scope, masking)
+        return masked(conversation, scope, masking)
 
     async def close(self) -> None:
         """End what is under way; let answers be stored."""

@@ -119,9 +119,11 @@ class ProfileOptions:
     max_concurrent: int = 4
     requests_per_minute: int = 0
     fallback_profiles: tuple[str, ...] = ()
-    sensitive_scope: str = "tool_results"
-    sensitive_style: str = "partial"
+    sensitive_scope: str = ""
+    """Empty: as the settings say; the style likewise."""
+    sensitive_style: str = ""
     sensitive_allow_email_domains: tuple[str, ...] = ()
+    """Besides those of the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

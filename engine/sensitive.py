@@ -3,16 +3,17 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.conversation import Conversation, Role, Turn
-from engine.profile import ProfileOptions
 
 PIECE = 100_000
 """Characters of a text that own expressions see at once; it is cut at line ends."""
 LONG = 20_000
 """Characters of a conversation from which on it is masked in a thread."""
 FLOWER = "✿"
+SCOPES = ("off", "tool_results", "all")
+STYLES = ("partial", "stars")
 
 _AT = re.compile(r"@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?![0-9A-Za-z_])")
 _LOCAL = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._%+-")
@@ -54,8 +55,7 @@ class Masking:
 
     def with_patterns(self, patterns: Mapping[str, str]) -> "Masking":
         """With one's own patterns after the built-in kinds; raises re.error for one that is no expression."""
-        rules = tuple(custom_rule(pattern, value) for pattern, value in patterns.items())
-        return Masking(style=self.style, allow_email_domains=self.allow_email_domains, rules=rules)
+        return replace(self, rules=tuple(custom_rule(pattern, value) for pattern, value in patterns.items()))
 
     def text(self, text: str) -> str:
         """The text, masked."""
@@ -175,7 +175,6 @@ def _masked(turn: Turn, scope: str, masking: Masking) -> Turn:
     return turn.changed(masking.text) if scope == "all" and turn.role in (Role.USER, Role.SYSTEM) else turn
 
 
-def concerns(conversation: Conversation, options: ProfileOptions) -> bool:
+def concerns(conversation: Conversation, scope: str) -> bool:
     """Whether anything in a conversation may have to be masked."""
-    scope = options.sensitive_scope
     return scope == "all" or (scope == "tool_results" and any(turn.role is Role.TOOL for turn in conversation.turns))

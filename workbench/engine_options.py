@@ -43,7 +43,7 @@ class EngineOptions(QObject):
         Raises ValueError for a value that cannot be; a disk that refuses is told by `Tasks.failed`.
         """
         settings = replace(self.current, **fields)  # type: ignore[arg-type]
-        if settings == self.current:
+        if repr(settings) == repr(self.current):  # patterns in another order are equal, but not the same
             return
         self._engine.apply(settings)
         self._unsaved = True

@@ -24,13 +24,17 @@ def _inspector(desk: Desk) -> None:
         tab.editor.select([agent.name for agent in tab.document.spec.agents[:1]])
 
 
-def _settings(index: int, desk: Desk) -> None:
+SETTINGS = ("appearance", "network", "cache", "limits", "masking", "tools", "data")
+"""Pages of the settings (SettingsDialog.by_name)."""
+
+
+def _settings(name: str, desk: Desk) -> None:
     from workbench.settings_dialog.dialog import SettingsDialog
 
     _act("settings", desk)
     dialog = desk.window.findChild(SettingsDialog)
     if isinstance(dialog, SettingsDialog):
-        dialog.show_page(dialog.pages[index])
+        dialog.show_page(dialog.by_name[name])
 
 
 def _act(action_id: str, desk: Desk) -> None:
@@ -47,8 +51,8 @@ PAGES: Mapping[str, Show] = {
     "problems": lambda desk: desk.window.show_dock("problems"),
     "log": lambda desk: desk.window.show_dock("log"),
     "palette": partial(_act, "palette"),
-    "settings": partial(_settings, 0),
-    **{f"settings-{name}": partial(_settings, index + 1) for index, name in enumerate(("cache", "limits", "data"))},
+    "settings": partial(_settings, SETTINGS[0]),
+    **{f"settings-{name}": partial(_settings, name) for name in SETTINGS[1:]},
     "prompts": partial(_page, "prompts"),
     "compare": lambda desk: desk.run_actions.compare(),
     "shortcuts": partial(_act, "shortcuts"),

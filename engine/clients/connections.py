@@ -27,7 +27,7 @@ class Way:
     """How a host is reached."""
 
     rule: AddressRule
-    ca_file: str = ""
+    ca_files: tuple[str, ...] = ()
     """Whose certificates are trusted besides the usual ones."""
     proxy: str = ""
     """The address of one that passes requests on; it is judged by the rule then, not the host behind it."""
@@ -48,7 +48,7 @@ class Host(Protocol):
 
 
 def new_host(way: Way, *, secure: bool) -> Host:
-    """The connections to one host; raises OSError for a file of certificates that cannot be used."""
+    """The connections to one host; raises OSError with its `filename` for certificates that cannot be used."""
     import aiohttp
     import httpx
     from httpx_aiohttp import AiohttpTransport
@@ -66,8 +66,8 @@ def new_host(way: Way, *, secure: bool) -> Host:
             )
 
     context = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if secure and way.ca_file:
-        context.load_verify_locations(way.ca_file)
+    for ca_file in way.ca_files if secure else ():
+        trust(context, ca_file)
     session = aiohttp.ClientSession(
         connector=_connector(context, AddressRule() if way.proxy else way.rule),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -77,6 +77,15 @@ def new_host(way: Way, *, secure: bool) -> Host:
         trust_env=False,
     )
     return WatchedTransport(verify=context, client=session, trust_env=False)
+
+
+def trust(context: ssl.SSLContext, ca_file: str) -> None:
+    """Trust the certificates of a PEM file, too; raises OSError with its `filename`."""
+    try:
+        context.load_verify_locations(ca_file)
+    except OSError as error:
+        error.filename = ca_file
+        raise
 
 
 def _connector(context: ssl.SSLContext, rule: AddressRule) -> "aiohttp.TCPConnector":

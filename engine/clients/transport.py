@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from engine.clients.addresses import AddressRule, target_of
 from engine.clients.connections import READ_BUFFER, Host, Way, new_host
 from engine.clients.failures import Place
-from engine.clients.transport_faults import fault, final, no_address, refused, timeout
+from engine.clients.transport_faults import fault, final, no_address, refused, timeout, unusable_certificates
 from engine.clients.watchdog import Limits, Watch, Watchdog
 from engine.clients.wire_tape import KEPT_HEADERS, CallTape, KnownAnswer, KnownAnswers, WireTape, current_tape
 from engine.errors import ConnectFailed, ProtocolError, RequestError
@@ -133,6 +133,8 @@ class Transport:
         """Refuse every host but this machine, before its name is looked up."""
         self.proxy = ""
         """The address of a proxy for all hosts but this machine; empty = none."""
+        self.ca_file = ""
+        """Whose certificates are trusted besides the usual ones and those of a profile; empty = none."""
         self.tape: WireTape | None = None
         """Where the calls outside of runs that have a tape of their own are recorded."""
         self._known = KnownAnswers()
@@ -320,19 +322,14 @@ class Transport:
 
     def _host(self, url: str, rule: AddressRule, place: Place) -> Host:
         target = target_of(url)
-        way = Way(rule=rule, ca_file=place.ca_file, proxy="" if target.local else self.proxy)
+        ca_files = tuple(dict.fromkeys(filter(None, (self.ca_file, place.ca_file))))
+        way = Way(rule=rule, ca_files=ca_files, proxy="" if target.local else self.proxy)
         host = (target.scheme, target.netloc, way)
         if host not in self._hosts:
             try:
                 self._hosts[host] = new_host(way, secure=target.scheme == "https")
             except OSError as error:
-                raise final(
-                    ConnectFailed(
-                        f"The certificates in {place.ca_file} cannot be used: {error}.",
-                        hint=f"Correct caFile in the profile {place.profile}: it names a file in PEM format.",
-                        facts=place.facts(),
-                    )
-                ) from None
+                raise unusable_certificates(error, place) from None
         return self._hosts[host]
 
 

@@ -108,9 +108,27 @@ def _tls_fault(error: BaseException, place: Place) -> ConnectFailed:
         message = f"The certificate of {place.host} cannot be trusted."
         hint = (
             "Check the host name in the url; a certificate is never accepted unverified. "
-            f"One of your own organisation can be trusted with caFile in the profile {place.profile}."
+            "One of your own organisation can be trusted with a CA file in the settings, or with caFile in the profile "
+            f"{place.profile}."
         )
     return final(ConnectFailed(message, hint=hint, facts=place.facts(reason=reason[:300])))
+
+
+def unusable_certificates(error: OSError, place: Place) -> ConnectFailed:
+    """The error for a file of certificates, the error's `filename`, that cannot be read or has none."""
+    where = (
+        f"caFile in the profile {place.profile}" if error.filename == place.ca_file else "the CA file in the settings"
+    )
+    reason = (
+        "it holds no certificate in PEM format" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+    )
+    return final(
+        ConnectFailed(
+            f"The certificates in {error.filename} cannot be used: {reason}.",
+            hint=f"Correct {where}: it names a file in PEM format.",
+            facts=place.facts(),
+        )
+    )
 
 
 def refused(place: Place, reason: str) -> ConnectFailed:

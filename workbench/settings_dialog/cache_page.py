@@ -180,8 +180,8 @@ class CachePage(Page):
         settings = self._options.current
         self.use.setEnabled(self._options.has_cache)
         self.use.setChecked(self._options.has_cache and settings.cache)
-        self.size_limit.show_number(f"{settings.cache_megabytes:,}")
-        self.age_limit.show_number(f"{settings.cache_days:,}" if settings.cache_days else "")
+        self.size_limit.show_setting(f"{settings.cache_megabytes:,}")
+        self.age_limit.show_setting(f"{settings.cache_days:,}" if settings.cache_days else "")
 
     def showEvent(self, event: QShowEvent) -> None:
         """Read what is kept now."""

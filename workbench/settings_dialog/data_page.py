@@ -59,7 +59,7 @@ class DataPage(Page):
         return _days_text(days)
 
     def _show(self) -> None:
-        self.days.show_number(_days_text(self._options.current.history_days))
+        self.days.show_setting(_days_text(self._options.current.history_days))
         self.requests.setChecked(self._options.current.logging)
 
 

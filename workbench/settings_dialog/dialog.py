@@ -22,7 +22,10 @@ from workbench.settings_dialog.appearance_page import AppearancePage
 from workbench.settings_dialog.cache_page import CachePage
 from workbench.settings_dialog.data_page import DataPage
 from workbench.settings_dialog.limits_page import LimitsPage
+from workbench.settings_dialog.masking_page import MaskingPage
+from workbench.settings_dialog.network_page import NetworkPage
 from workbench.settings_dialog.page import Page
+from workbench.settings_dialog.tools_page import ToolsPage
 from workbench.tasks import Tasks
 from workbench.theme import theme
 from workbench.widgets.row_delegate import RowDelegate
@@ -47,8 +50,20 @@ class SettingsDialog(QDialog):
         self.appearance = AppearancePage(appearance, self)
         self.cache = CachePage(options, engine.cache, tasks, self)
         self.limits = LimitsPage(options, engine, tasks, self)
+        self.network = NetworkPage(options, engine, tasks, self)
+        self.masking = MaskingPage(options, self)
+        self.tools = ToolsPage(options, self)
         self.data = DataPage(options, folders, actions, self)
-        self.pages: tuple[Page, ...] = (self.appearance, self.cache, self.limits, self.data)
+        self.by_name: dict[str, Page] = {
+            "appearance": self.appearance,
+            "network": self.network,
+            "cache": self.cache,
+            "limits": self.limits,
+            "masking": self.masking,
+            "tools": self.tools,
+            "data": self.data,
+        }
+        self.pages = tuple(self.by_name.values())
         self.list = QListWidget(self)
         self.list.setAccessibleName(self.tr("Pages of the settings"))
         self.list.setItemDelegate(RowDelegate(28, self))
@@ -69,6 +84,7 @@ class SettingsDialog(QDialog):
 
     def _lay_out(self) -> None:
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)  # Enter ends a field, no more
         buttons.rejected.connect(self.reject)
         self._foot = QHBoxLayout()
         self._foot.addWidget(self._note, 1)

@@ -126,10 +126,10 @@ class LimitsPage(Page):
     def _show(self) -> None:
         settings = self._options.current
         for key in ("requests_per_minute", "tokens_per_minute"):
-            self.fields[key].show_number(f"{getattr(settings, key):,}" if getattr(settings, key) else "")
+            self.fields[key].show_setting(f"{getattr(settings, key):,}" if getattr(settings, key) else "")
         for whose, budget in (("run", settings.run_budget), ("day", settings.day_budget)):
             for part in ("cost", "tokens", "requests"):
-                self.fields[f"{whose}.{part}"].show_number(_budget_text(getattr(budget, part)))
+                self.fields[f"{whose}.{part}"].show_setting(_budget_text(getattr(budget, part)))
         self.breaker.setChecked(settings.breaker)
         for name, box in self.interceptors.items():
             box.setChecked(name in settings.interceptors)

@@ -14,19 +14,16 @@ FIELD_WIDTH = 110
 """Design px of a number's field."""
 
 
-class NumberField(CheckedLine):
-    """A number, or nothing; what cannot be taken stays in the field with the reason below it."""
+class Field(CheckedLine):
+    """A line of text; what cannot be taken stays in the field with the reason below it."""
 
     def __init__(self, name: str, take: Callable[[str], str], parent: QWidget) -> None:
         """`take` puts the typed text into the settings and returns it tidied, or raises ValueError in words."""
         super().__init__(name, parent)
         self._take = take
-        self.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.editingFinished.connect(self.finish_editing)
-        theme.changed.connect(self._fit)
-        self._fit()
 
-    def show_number(self, text: str) -> None:
+    def show_setting(self, text: str) -> None:
         """Show what holds, unless another text is being typed or was refused."""
         if not self.isModified() and not self.fault:
             self.show_value(text)
@@ -43,6 +40,16 @@ class NumberField(CheckedLine):
             return False
         self.show_value(tidy)
         return True
+
+
+class NumberField(Field):
+    """A number, or nothing."""
+
+    def __init__(self, name: str, take: Callable[[str], str], parent: QWidget) -> None:
+        super().__init__(name, take, parent)
+        self.setAlignment(Qt.AlignmentFlag.AlignRight)
+        theme.changed.connect(self._fit)
+        self._fit()
 
     def _fit(self) -> None:
         self.setFixedWidth(theme.px(FIELD_WIDTH))
@@ -85,8 +92,9 @@ class Page(QScrollArea):
         line.addWidget(label)
         for field in fields:
             self._fonts.append((field, 13, 400))
-            line.addWidget(field)
-        line.addWidget(self.hint(unit), 1)
+            line.addWidget(field, int(type(field) is Field))
+        if not any(type(field) is Field for field in fields):
+            line.addWidget(self.hint(unit), 1)
         self._rows.addLayout(line)
         for note in (field.note for field in fields if isinstance(field, CheckedLine)):
             self.add_indented(note)
@@ -160,9 +168,9 @@ class Page(QScrollArea):
 
     # -- at work ------------------------------------------------------------------------------------------------------
 
-    def finish_editing(self) -> NumberField | None:
+    def finish_editing(self) -> Field | None:
         """Take what is being typed; the field that refused it just now, if one did."""
-        return next((field for field in self.findChildren(NumberField) if not field.finish_editing()), None)
+        return next((field for field in self.findChildren(Field) if not field.finish_editing()), None)
 
     def restyle(self) -> None:
         """For the subclass: take the present text zoom."""
