@@ -152,7 +152,8 @@ class Comparison:
         """Take over what was committed before."""
         names = {grader.name for grader in self.job.graders if asks_model(grader)}
         for result in self._store.each_result(self.id):
-            if self._options.retry_failed and result.status in (CellStatus.FAILED, CellStatus.BUDGET):
+            failed = result.status in (CellStatus.FAILED, CellStatus.BUDGET)
+            if result.cell in self._options.again or (self._options.retry_failed and failed):
                 self._used = sum_of(self._used, result.statistics)
                 continue
             self._count(result)
@@ -327,7 +328,7 @@ class Comparison:
             )
             return
         seen = CellWatch()
-        first = cell.repeat == 1
+        may_be_kept = cell.repeat == 1 and cell not in self._options.again
         async with self._engine.run(
             self._flow,
             context,
@@ -335,7 +336,7 @@ class Comparison:
             flow_text=self.job.flow_text,
             allow_tool=self._options.allow_tool,
             use_cache=self._options.use_cache,
-            skip_cache=not first,
+            skip_cache=not may_be_kept,
         ) as run:
             async for event in run:
                 seen.take(event)

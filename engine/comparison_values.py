@@ -196,6 +196,8 @@ class CompareOptions:
     """No cell begins once all of them have cost this, graders included; units of the profiles' prices."""
     retry_failed: bool = False
     """Ask cells again that failed or met a limit."""
+    again: frozenset[Cell] = frozenset()
+    """Cells to ask anew although they have a result; never from the cache."""
     use_cache: bool = True
     """Take the first of several repeats from the cache; what comes is kept there."""
     allow_tool: AllowTool = refuse

@@ -238,6 +238,23 @@ async def test_failures_stay_in_their_cells_and_are_asked_again_if_wanted(bench:
             assert (progress.status, progress.failed, progress.done) == ("finished", 0, 2)
 
 
+async def test_a_cell_is_asked_anew(bench: Bench) -> None:
+    with FakeServer(echo) as server:
+        bench.profile("a", server)
+        bench.profile("b", server)
+        async with bench.engine() as engine:
+            comparison = await bench.begin(engine, "a", "b")
+            await comparison.run()
+            before = bench.results(comparison)
+            again = await bench.resume(engine, comparison.id, again=frozenset([Cell(2, "b", 1)]))
+            progress = await again.run()
+            assert (progress.status, progress.done) == ("finished", 6)
+        assert len(server.requests) == 7
+        after = bench.results(comparison)
+    assert [cell for cell in before if before[cell].run_id != after[cell].run_id] == [Cell(2, "b", 1)]
+    assert after[Cell(2, "b", 1)].statistics.requests == 1
+
+
 async def test_answers_are_judged_once_and_what_was_judged_stays(bench: Bench) -> None:
     def script(request: Received) -> Answer:
         if request.json()["model"] == "model-judge":

@@ -1,0 +1,1 @@
+"""The page Compare: the same over several profiles, side by side."""
