@@ -169,6 +169,16 @@ class ComparisonStore(SqliteStore):
 
         return await self._read(read, {})
 
+    async def result(self, comparison_id: str, cell: Cell) -> CellResult | None:
+        """The result of one cell."""
+        query = "SELECT result FROM cells WHERE comparison_id = ? AND row = ? AND profile = ? AND repeat = ?"
+
+        def read(connection: sqlite3.Connection) -> CellResult | None:
+            found = connection.execute(query, (comparison_id, *cell)).fetchone()
+            return None if found is None else msgspec.json.decode(found[0], type=CellResult)
+
+        return await self._read(read, None)
+
     def each_result(self, comparison_id: str) -> Iterator[CellResult]:
         """All results by row, then profile, then repeat, read as they are wanted; for a thread."""
         connection = open_for_reading(self._path)

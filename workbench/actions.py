@@ -96,13 +96,21 @@ ACTIONS = (
         "palette", "View", "&Command palette…", "Find any action, flow, agent, profile or run", "Ctrl+K", "search"
     ),
     ActionRow(
+        "compare",
+        "View",
+        "Com&pare",
+        "Ask several profiles the same, side by side",
+        "Ctrl+Alt+C",
+        "compare",
+        separator=True,
+    ),
+    ActionRow(
         "prompts",
         "View",
         "&Prompts",
         "Read and edit the prompts of agents and tools",
         "Ctrl+Alt+P",
         "content",
-        separator=True,
     ),
     ActionRow("fit", "View", "&Fit flow", "Show the whole flow", "Shift+F", "fit", separator=True),
     ActionRow("fit_selection", "View", "Fit &selection", "Show the selected agents", "F"),

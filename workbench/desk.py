@@ -28,7 +28,7 @@ from workbench.folder_watch import FolderWatch
 from workbench.help_menu import HelpMenu
 from workbench.local_model import LocalModel
 from workbench.main_window import MainWindow
-from workbench.offered_pages import offer_pages
+from workbench.offered_pages import Views, offer_pages
 from workbench.overview import Overview, sample_title, usable_samples
 from workbench.page_tabs import PageTabs
 from workbench.pass_actions import PassActions
@@ -66,8 +66,13 @@ class Desk(QObject):
         self.documents = Documents(window, engine, settings, folders, self.tasks)
         self.saved = SavedAgents(window, self.documents, AgentLibrary(folders.agents), self.tasks)
         self.pages = PageTabs(window, self.documents, settings, self.tasks)
-        offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks)
         self.overview = Overview(window, engine, self.documents, self.pages, settings, folders, self.tasks, self.saved)
+        views = Views(
+            open_run=lambda run_id: self.tasks.start(self.overview.open_run(run_id)),
+            show_profile=self.overview.show_profile,
+            flows=self.overview.flows,
+        )
+        offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks, views)
         self.appearance = Appearance(window.actions_by_id, settings, self)
         self.help = HelpMenu(window, engine, folders)
         self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)

@@ -13,7 +13,7 @@ from uuid import uuid4
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from engine import Engine, EngineError, LoadedFlow, StorageError, bundled, flow_text, load_flow, read_flow
+from engine import Engine, EngineError, LoadedFlow, StorageError, flow_text, load_flow, read_flow
 from engine.errors import FlowInvalid
 from engine.flow.flow_spec import FlowSpec
 from engine.flow.subflow_files import SAMPLE, FlowFiles
@@ -22,6 +22,7 @@ from engine.recovery_files import RecoveredDocument, RecoveryFiles
 from engine.saved_versions import SavedVersion, SavedVersions
 from workbench.designer.flow_document import ChangedOnDisk, FlowDocument, Saving
 from workbench.error_presenter import error_banner
+from workbench.flow_source import NEW, is_sample, read_source, source_name
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
 from workbench.page import Page
@@ -32,8 +33,6 @@ from workbench.trust_question import TrustQuestion
 from workbench.widgets.banner import Banner, BannerButton, Message
 
 FIRST_FLOW = "release-announcement"
-NEW = "new "
-"""What the source of a flow that was never saved begins with."""
 
 
 class Documents(QObject):
@@ -89,17 +88,17 @@ class Documents(QObject):
 
     async def open(self, source: str) -> FlowTab | None:
         """Open a flow by path or sample name, or bring its tab to the front; a broken file becomes a banner."""
-        name = _absolute(source)
+        name = source_name(source)
         if (known := self._to_front(name)) is not None:
             return known
         try:
-            loaded = await asyncio.to_thread(_read, name)
+            loaded = await asyncio.to_thread(read_source, name)
         except EngineError as error:
             self._tell(error)
             return None
         if (known := self._to_front(name)) is not None:  # it was asked for twice
             return known
-        if _is_sample(name):
+        if is_sample(name):
             return self.add(loaded, name, None)
         self._settings.add_recent(name)
         return self.add(loaded, name, Path(name))
@@ -182,7 +181,7 @@ class Documents(QObject):
                 buttons.append(BannerButton(self.tr("Overwrite"), again))
             self._tell(error, buttons)
             return False
-        tab.source, tab.run_title = _absolute(path), ""
+        tab.source, tab.run_title = source_name(path), ""
         try:
             await asyncio.to_thread(tab.trust.saved)
         except EngineError as error:
@@ -316,7 +315,7 @@ class Documents(QObject):
         """What to say about a version that was kept, and how it differs from what is saved."""
         ended = self.tr("The program ended unexpectedly.")
         try:
-            saved = _read(kept.path or kept.document)
+            saved = read_source(kept.path or kept.document)
         except EngineError:
             return f"{ended} {self.tr('There is no saved version to compare it with.')}", ""
         details = difference(flow_text(saved.spec), kept.text)
@@ -349,7 +348,7 @@ class Documents(QObject):
         except EngineError as error:
             self._tell(error)
             return
-        saved = kept.path or (kept.document if _is_sample(kept.document) else "")
+        saved = kept.path or (kept.document if is_sample(kept.document) else "")
         tab = await self.open(saved) if saved else None
         if tab is None:
             tab = self.add(loaded, kept.document, None)
@@ -425,22 +424,6 @@ class Documents(QObject):
             if not await self._finish_save(tab, self._begin_save(tab, tab.document.path)):
                 return
         leave()
-
-
-def _is_sample(source: str) -> bool:
-    return source in bundled.names("resources", "flows", suffix=".flow.json")
-
-
-def _absolute(source: str | Path) -> str:
-    """What a flow goes by: the name of a sample, a mark of its own while it is new, or the whole path of a file."""
-    return str(source) if _is_sample(str(source)) or str(source).startswith(NEW) else str(Path(source).absolute())
-
-
-def _read(name: str) -> LoadedFlow:
-    """A sample or a file, as it is saved; raises EngineError."""
-    if _is_sample(name):
-        return read_flow(bundled.read_bytes("resources", "flows", f"{name}.flow.json"), name=f"{name}.flow.json")
-    return load_flow(name)
 
 
 def slug(title: str) -> str:

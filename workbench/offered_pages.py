@@ -1,5 +1,8 @@
 """The pages the window offers; each is loaded when it is first opened."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from PySide6.QtCore import QCoreApplication
 
 from engine import Engine
@@ -13,8 +16,25 @@ from workbench.tasks import Tasks
 translate = QCoreApplication.translate
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """What pages can show elsewhere, or know from there."""
+
+    open_run: Callable[[str], object]
+    """Show a recorded run."""
+    show_profile: Callable[[str], object]
+    flows: Callable[[], Sequence[tuple[str, str]]]
+    """Title and source of the flows there are."""
+
+
 def offer_pages(
-    pages: PageTabs, engine: Engine, documents: Documents, folders: Folders, options: EngineOptions, tasks: Tasks
+    pages: PageTabs,
+    engine: Engine,
+    documents: Documents,
+    folders: Folders,
+    options: EngineOptions,
+    tasks: Tasks,
+    views: Views,
 ) -> None:
     """Make all pages known."""
 
@@ -29,6 +49,25 @@ def offer_pages(
         running.changed.connect(page.show_running)
         return page
 
+    def compare() -> Page:
+        from workbench.comparison.page import ComparePage
+        from workbench.comparison.setup_form import FlowChoice
+
+        page = ComparePage(engine, folders.comparisons, tasks)
+        page.flows = lambda: [FlowChoice(title=title, source=source) for title, source in views.flows()]
+        page.run_wanted.connect(views.open_run)
+        page.profile_wanted.connect(views.show_profile)
+        return page
+
+    pages.offer(
+        PageOffer(
+            id="compare",
+            title=translate("pages", "Compare"),
+            tip=translate("pages", "The same over several profiles, side by side"),
+            icon="compare",
+            make=compare,
+        )
+    )
     pages.offer(
         PageOffer(
             id="prompts",

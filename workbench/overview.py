@@ -22,6 +22,7 @@ from workbench.command_palette import CommandPalette, Entry
 from workbench.documents import Documents
 from workbench.error_presenter import error_banner
 from workbench.explorer import ExplorerItem
+from workbench.flow_source import NEW
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
 from workbench.page_tabs import PageOffer, PageTabs
@@ -89,7 +90,7 @@ class Overview(QObject):
     def _follow(self, tab: FlowTab) -> None:
         tab.document.problems_changed.connect(self._show_problems)
         tab.run_changed.connect(self._run_changed)
-        tab.panel.profile_requested.connect(self._show_profile)
+        tab.panel.profile_requested.connect(self.show_profile)
 
     def show_current(self) -> None:
         """Another flow is in front."""
@@ -247,7 +248,7 @@ class Overview(QObject):
             case "flow":
                 self._documents.open_soon(item.id)
             case "profile":
-                self._show_profile(item.id)
+                self.show_profile(item.id)
             case "saved_agent":
                 self._saved.insert(item)
             case "run":
@@ -280,7 +281,12 @@ class Overview(QObject):
         self._window.show_dock("run")
         return tab
 
-    def _show_profile(self, name: str) -> None:
+    def flows(self) -> list[tuple[str, str]]:
+        """Title and source of the flows of the explorer that are on the disk or samples."""
+        items = self.explorer.items("flow")
+        return [(item.text.removesuffix(" •"), item.id) for item in items if not item.id.startswith(NEW)]
+
+    def show_profile(self, name: str) -> None:
         """What a profile says and what is wrong with it."""
         try:
             entry = self._engine.profiles.entry(name)

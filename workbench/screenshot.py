@@ -42,6 +42,28 @@ class Shot:
     """The view in front (pages.py)."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Untouched(Folders):
+    """The person's data, but for settings and unsaved versions, which must neither show nor change."""
+
+    scratch: Path
+
+    @property
+    def settings(self) -> Path:
+        """No settings."""
+        return self.scratch / "settings.ini"
+
+    @property
+    def recovery(self) -> Path:
+        """Nothing unsaved."""
+        return self.scratch / "recovery"
+
+    @property
+    def versions(self) -> Path:
+        """No saved versions."""
+        return self.scratch / "versions"
+
+
 def take(loaded: LoadedFlow, shot: Shot, folders: Folders) -> int:
     """Draw the window with a flow, or with a recorded run, into a PNG; the exit status."""
     app = make_application()
@@ -56,11 +78,10 @@ async def _take(app: QApplication, loaded: LoadedFlow, shot: Shot, folders: Fold
     import tempfile
 
     with tempfile.TemporaryDirectory() as temporary:
-        # The person's own settings and recovery files must neither show nor change.
-        scratch = Folders(Path(temporary))
+        own = _Untouched(folders.root, Path(temporary))
         window = MainWindow(QtLogHandler())
         engine = Engine.on_folders(folders)
-        desk = Desk(window, engine, Settings(scratch.settings), scratch)
+        desk = Desk(window, engine, Settings(own.settings), own)
         window.resize(*shot.size)
         window.arrange()
         window.show()

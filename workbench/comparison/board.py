@@ -18,6 +18,10 @@ from engine.flow.context import text_of
 PREVIEW = 4_000
 """Characters of an answer that are kept for the grid."""
 SHOWN_INPUT = 600
+LEAST_WORD = 4
+"""Letters of a word that is marked."""
+MOST_OWN = 0.6
+"""Share of the words that may be marked."""
 
 _WORD = re.compile(r"\w+")
 
@@ -43,6 +47,12 @@ class Answer:
     """Characters of the whole answer."""
     digest: int
     """Equal for answers that say the same, blanks and letter case aside."""
+
+    @classmethod
+    def of(cls, result: CellResult) -> "Answer":
+        """What the grid keeps of a result."""
+        small = msgspec.structs.replace(result, content=result.content[:PREVIEW], reasoning=result.reasoning[:PREVIEW])
+        return cls(small, len(result.content), hash(" ".join(result.content.split()).casefold()))
 
 
 class Line:
@@ -95,25 +105,26 @@ class Board(QObject):
         self._choose_lines()
         self.figures_changed.emit()
 
-    def take_results(self, results: Iterable[CellResult]) -> None:
-        """Take many results that were there before."""
-        for result in results:
-            self._take(result)
+    def take_answers(self, answers: Iterable[Answer]) -> None:
+        """Take answers that were there before; `filter` and figures follow with `all_taken`."""
+        for answer in answers:
+            self._take(answer)
+
+    def all_taken(self) -> None:
+        """Show what `take_answers` took."""
         self._choose_lines()
         self.figures_changed.emit()
 
     def take_result(self, result: CellResult) -> None:
         """Take a result that has just come."""
-        self._take(result)
+        self._take(Answer.of(result))
         self.live.pop(result.cell, None)
         self.cell_changed.emit(result.cell)
         self.figures_changed.emit()
 
-    def _take(self, result: CellResult) -> None:
-        self._summary.add(result)
-        words = words_of(result.content)
-        small = msgspec.structs.replace(result, content=result.content[:PREVIEW], reasoning=result.reasoning[:PREVIEW])
-        self.answers[result.cell] = Answer(small, len(result.content), hash(tuple(words)))
+    def _take(self, answer: Answer) -> None:
+        self._summary.add(answer.result)
+        self.answers[answer.result.cell] = answer
 
     def take_event(self, cell: Cell, event: AnyEvent) -> None:
         """Follow an answer that is on its way."""
@@ -240,14 +251,19 @@ class Board(QObject):
         return same, count
 
     def own_words(self, line: Line, profile: str) -> frozenset[str]:
-        """The words that no other answer of the line has; none while it is alone."""
+        """The words that only this answer of the line has, and that are worth a mark."""
         words = {
             name: frozenset(words_of(found.result.content))
             for name in self.job.profiles
             if (found := self.answers.get(line.cell(name))) is not None
         }
         own = words.pop(profile, None)
-        return own.difference(*words.values()) if own and words else frozenset()
+        if not own or not words:
+            return frozenset()
+        # Small words tell nothing apart, and where nearly all differ, marks would only be noise.
+        rare = own.difference(*words.values())
+        shown = frozenset(word for word in rare if len(word) >= LEAST_WORD or word.isdigit())
+        return shown if len(shown) <= MOST_OWN * len(own) else frozenset()
 
     @property
     def prompts_agree(self) -> bool | None:

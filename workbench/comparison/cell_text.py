@@ -76,17 +76,27 @@ def _laid_out(text: str, width: int, marked: frozenset[str]) -> QTextLayout:
 
 
 def _marks(text: str, marked: frozenset[str]) -> Iterator[QTextLayout.FormatRange]:
+    for start, length in places_of(text, marked):
+        found = QTextLayout.FormatRange()
+        found.start, found.length, found.format = start, length, mark_format()
+        yield found
+
+
+def mark_format() -> QTextCharFormat:
+    """How a marked word looks."""
     form = QTextCharFormat()
     form.setBackground(theme.color("diff.add"))
+    return form
+
+
+def places_of(text: str, words: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Where these words are in a text: start and length, in Qt's units of UTF-16."""
     place = before = 0
     for word in _WORD.finditer(text):
-        if word.group().casefold() in marked:
-            # Qt counts in units of UTF-16.
+        if word.group().casefold() in words:
             place += _units(text[before : word.start()])
             before = word.start()
-            found = QTextLayout.FormatRange()
-            found.start, found.length, found.format = place, _units(word.group()), form
-            yield found
+            yield place, _units(word.group())
 
 
 def _units(text: str) -> int:

@@ -14,13 +14,15 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QResizeEvent,
+    QTextBlockFormat,
+    QTextCursor,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QPlainTextEdit, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QTextEdit, QToolTip, QWidget
 
 from engine.comparison_values import Cell
 from workbench.comparison.board import Board, Line, input_text
 from workbench.comparison.cell_painter import CellPainter, Part
-from workbench.comparison.cell_text import CellTexts
+from workbench.comparison.cell_text import LINE, CellTexts, mark_format, places_of
 from workbench.text_format import plain_tip, visible_text
 from workbench.theme import theme
 
@@ -68,10 +70,10 @@ class AnswerGrid(QAbstractScrollArea):
         self.lock_scrolling = True
         """Whether the other answers of a line scroll with the selected one."""
         self._full: tuple[Cell, str] | None = None
-        self._text = QPlainTextEdit(self.viewport())
+        self._text = QTextEdit(self.viewport())
         self._text.setReadOnly(True)
-        self._text.setFrameShape(QPlainTextEdit.Shape.NoFrame)
-        self._text.setProperty("pane", True)
+        self._text.setFrameShape(QTextEdit.Shape.NoFrame)
+        self._text.setStyleSheet("border: none; border-radius: 0; padding: 0;")
         self._text.setAccessibleName(self.tr("The selected answer"))
         self._text.setTabChangesFocus(True)
         self._text.hide()
@@ -79,7 +81,7 @@ class AnswerGrid(QAbstractScrollArea):
         self._repaint = QTimer(self)
         self._repaint.setSingleShot(True)
         self._repaint.setInterval(REPAINT)
-        self._repaint.timeout.connect(self._refresh)
+        self._repaint.timeout.connect(self.refresh)
         self._clock = QTimer(self)
         self._clock.setInterval(250)
         self._clock.timeout.connect(self.viewport().update)
@@ -191,8 +193,22 @@ class AnswerGrid(QAbstractScrollArea):
         """Show the whole answer in the selected cell, to be read, scrolled and copied."""
         if cell == self.current and self._board.is_open(self._board.lines[self._current[0]]):
             self._full = cell, text[:LONGEST]
-            self._text.setPlainText(visible_text(self._full[1]))
+            self._fill_text(cell, visible_text(self._full[1]))
             self._place_text()
+
+    def _fill_text(self, cell: Cell, text: str) -> None:
+        """Have the text look as it does in the other cells."""
+        self._text.setPlainText(text)
+        form = QTextBlockFormat()
+        form.setLineHeight(100 * LINE, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        cursor = QTextCursor(self._text.document())
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(form)
+        for start, length in places_of(text, self._board.own_words(self._board.lines[self._current[0]], cell.profile)):
+            cursor.setPosition(start)
+            cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
+            cursor.mergeCharFormat(mark_format())
+        self._text.moveCursor(QTextCursor.MoveOperation.Start)
 
     def _place_text(self) -> None:
         cell = self.current
@@ -217,7 +233,8 @@ class AnswerGrid(QAbstractScrollArea):
         if not self._repaint.isActive():
             self._repaint.start()
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Draw the cells as they are now."""
         if self._board.live and not self._clock.isActive():
             self._clock.start()
         elif not self._board.live:
@@ -360,7 +377,7 @@ class AnswerGrid(QAbstractScrollArea):
         now = time.monotonic()
         painter.save()
         painter.setClipRect(QRect(inputs, head, self.viewport().width(), self.viewport().height()))
-        offset = self._text.verticalScrollBar().value() * theme.px(19) if self._text.isVisible() else 0
+        offset = self._text.verticalScrollBar().value() if self._text.isVisible() else 0
         for number in self._visible_lines():
             line = self._board.lines[number]
             for column, profile in enumerate(self._board.columns(line)):

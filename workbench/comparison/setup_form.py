@@ -25,9 +25,10 @@ from PySide6.QtWidgets import (
 
 from engine.comparison_rows import prompt_flow
 from engine.comparison_values import LEAST_PROFILES, MOST_PROFILES, GraderColumn
-from engine.errors import ComparisonError
+from engine.errors import ComparisonError, EngineError
 from workbench.comparison.grader_rows import GraderRows
 from workbench.comparison.row_table import RowTable
+from workbench.flow_source import read_source
 from workbench.theme import theme
 from workbench.widgets.elided import ElidedComboBox
 from workbench.widgets.input_fields import FileField
@@ -57,7 +58,14 @@ class FlowChoice:
 
     title: str
     source: str
-    inputs: tuple[str, ...]
+    """Path, or name of a sample."""
+
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs of the flow; none for one that cannot be read."""
+        try:
+            return tuple(item.key for item in read_source(self.source).spec.inputs)
+        except EngineError:
+            return ()
 
 
 class SetupForm(QDialog):
@@ -73,6 +81,8 @@ class SetupForm(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(self.tr("New comparison"))
         self._flows = list(flows)
+        self._inputs: dict[str, tuple[str, ...]] = {}
+        """Those of flows that were looked at."""
         self._by_prompt, self._by_flow = QRadioButton(self.tr("A prompt"), self), QRadioButton(self.tr("A flow"), self)
         self.system, self.prompt = QPlainTextEdit(self), QPlainTextEdit(self)
         self.flow, self.category = ElidedComboBox(self), ElidedComboBox(self)
@@ -209,12 +219,17 @@ class SetupForm(QDialog):
         """The inputs that a row fills."""
         if self._by_flow.isChecked():
             index = self.flow.currentIndex()
-            return self._flows[index].inputs if 0 <= index < len(self._flows) else ()
+            return self._inputs_of(self._flows[index]) if 0 <= index < len(self._flows) else ()
         try:
             spec = prompt_flow(self.prompt.toPlainText() or "-", self.system.toPlainText())
         except ComparisonError:
             return ()
         return tuple(item.key for item in spec.inputs)
+
+    def _inputs_of(self, choice: FlowChoice) -> tuple[str, ...]:
+        if choice.source not in self._inputs:
+            self._inputs[choice.source] = choice.inputs()
+        return self._inputs[choice.source]
 
     def _follow(self) -> None:
         """Show the fields that what was chosen has."""
