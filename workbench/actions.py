@@ -192,6 +192,9 @@ ACTIONS = (
         "Ctrl+Shift+E",
         "frozen",
     ),
+    ActionRow(
+        "compare_flow", "Run", "Compare profi&les…", "Let several profiles do this flow, side by side", "", "compare"
+    ),
     ActionRow("compare_runs", "Run", "Compare r&uns…", "Show what differs between two recorded runs", "", "compare"),
     ActionRow(
         "breakpoint",

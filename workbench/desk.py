@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 NEEDS_FLOW = (
     "save_as", "select_all", "select_none", "fit", "fit_selection", "zoom_in", "zoom_out",
-    "zoom_reset", "edit_prompt", "check", "next_agent", "previous_agent", "inputs", "copy_summary",
+    "zoom_reset", "edit_prompt", "check", "next_agent", "previous_agent", "inputs", "copy_summary", "compare_flow",
 )  # fmt: skip
 """Actions that make sense only while a flow is open."""
 
@@ -168,6 +168,7 @@ class Desk(QObject):
             "step": lambda: self._with_tab(FlowTab.step),
             "edit_context": lambda: self._with_tab(FlowTab.edit_paused),
             "freeze": lambda: self._with_tab(lambda tab: self.run_actions.toggle_frozen(tab, tab.editor.selected())),
+            "compare_flow": lambda: self._with_tab(self._compare_flow),
             "compare_runs": lambda: self.run_actions.compare(),
             "stop": lambda: self._with_tab(lambda tab: tab.runs.stop()),
             "inputs": lambda: self._with_tab(self.ask_inputs),
@@ -326,6 +327,13 @@ class Desk(QObject):
     def _hold(self, tab: FlowTab) -> None:
         tab.hold(self.window.actions_by_id["pause"].isChecked())
         self._show_actions()
+
+    def _compare_flow(self, tab: FlowTab) -> None:
+        from workbench.comparison.page import ComparePage
+
+        page = self.pages.show("compare")
+        assert isinstance(page, ComparePage)  # noqa: S101 - what is offered by that id
+        page.ask(tab.source)
 
     def _edit_prompt(self, tab: FlowTab) -> None:
         self.window.show_dock("inspector")

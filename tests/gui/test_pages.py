@@ -38,7 +38,7 @@ def test_every_page_comes_to_the_front(tmp_path: Path) -> None:
                 shown = before(bench.window)
                 if name.startswith("settings"):
                     assert any(isinstance(one, SettingsDialog) for one in shown)
-                if name == "compare":
+                if name == "compare-runs":
                     assert any(isinstance(one, RunComparisonDialog) for one in shown)
                 if shown:
                     picture = whole(bench.window).toImage()
