@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -16,8 +17,11 @@ SMALL = 64
 """Characters of JSON that are stored where they are used: a row of their own would be larger."""
 LONG = 256
 """Characters of a text of a request from which on it is stored once per run: each request repeats those before it."""
+LARGE = 16_384
+"""Characters of any other text from which on it is: inputs, values, turns, answers and results tell it again."""
 MARK = "\x01"
 """Before the number of the blob that holds such a text; before a text that itself begins like that."""
+_MARK_JSON = "\\u0001"
 REMEMBERED = 4096
 """Shared objects a run is known to have stored already; more would keep a large run in memory."""
 
@@ -69,8 +73,8 @@ class ContextRows:
         self._blobs = 0
         self._known: dict[int, tuple[int, object]] = {}
         """Id of a shared object → number of its blob; the object itself is kept so that its id stays its own."""
-        self._texts: dict[str, int] = {}
-        """Long text of a request → number of its blob."""
+        self._texts: dict[bytes, int] = {}
+        """Hash of a long text → number of its blob."""
 
     def forget(self) -> None:
         """Store everything again: the blobs so far are lost."""
@@ -79,21 +83,32 @@ class ContextRows:
 
     def body(self, body: dict[str, object]) -> dict[str, object]:
         """The body of a request with the numbers of blobs in the place of its long texts."""
-        return {name: self._short(value) for name, value in body.items()}
+        return {name: self._short(value, LONG) for name, value in body.items()}
 
-    def _short(self, value: object) -> object:
+    def shortened(self, text: str) -> str:
+        """JSON with the numbers of blobs in the place of its large texts."""
+        if len(text) < LARGE and _MARK_JSON not in text:
+            return text
+        return json_text(self._short(msgspec.json.decode(text), LARGE))
+
+    def _short(self, value: object, least: int) -> object:
         if isinstance(value, str):
-            if len(value) < LONG:
+            if len(value) < least:
                 return f"{MARK}{value}" if value.startswith(MARK) else value
-            number = self._texts.get(value)
-            if number is None:
-                if len(self._texts) >= REMEMBERED:
-                    self._texts.clear()
-                number = self._texts[value] = self._add(json_text(value))
-            return f"{MARK}{number}"
+            return f"{MARK}{self._number(value)}"
         if isinstance(value, Mapping):
-            return {name: self._short(item) for name, item in value.items()}
-        return [self._short(item) for item in value] if isinstance(value, list | tuple) else value
+            return {name: self._short(item, least) for name, item in value.items()}
+        return [self._short(item, least) for item in value] if isinstance(value, list | tuple) else value
+
+    def _number(self, text: str) -> int:
+        """The number of the blob that holds a text: known by its hash, so that the text itself is not held."""
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        number = self._texts.get(digest)
+        if number is None:
+            if len(self._texts) >= REMEMBERED:
+                self._texts.clear()
+            number = self._texts[digest] = self._add(json_text(text))
+        return number
 
     def data(self, checkpoint: Checkpoint) -> str:
         """The checkpoint as JSON."""
@@ -166,7 +181,7 @@ class ContextRows:
             return known[0]
         if len(self._known) >= REMEMBERED:
             self._known.clear()
-        number = self._add(text(item))
+        number = self._add(self.shortened(text(item)))
         self._known[id(item)] = (number, item)
         return number
 
@@ -241,10 +256,16 @@ class ContextReader:
         """The body of a request as `ContextRows.body` had it."""
         return {name: self._whole(value) for name, value in body.items()}
 
+    def whole(self, text: str) -> str:
+        """JSON as it was before `ContextRows.shortened`; raises MsgspecError when a text is missing."""
+        return text if _MARK_JSON not in text else json_text(self._whole(msgspec.json.decode(text)))
+
     def _whole(self, value: object) -> object:
         if isinstance(value, str) and value.startswith(MARK):
             text = value.removeprefix(MARK)
-            return text if text.startswith(MARK) else self._blob(int(text), str)
+            if text.startswith(MARK):
+                return text
+            return self._blob(int(text), str) if text.isdecimal() else value
         if isinstance(value, dict):
             return {name: self._whole(item) for name, item in value.items()}
         return [self._whole(item) for item in value] if isinstance(value, list) else value
@@ -293,5 +314,8 @@ class ContextReader:
             row = self._connection.execute(
                 "SELECT data FROM blobs WHERE run_id = ? AND id = ?", (self._run_id, number)
             ).fetchone()
-            found = self._read[number] = msgspec.json.decode(row[0], type=kind)
+            if row is None:
+                raise msgspec.ValidationError(f"text {number} of the run {self._run_id} is missing")
+            data = row[0] if kind is str else self.whole(row[0])
+            found = self._read[number] = msgspec.json.decode(data, type=kind)
         return found

@@ -239,10 +239,12 @@ def read_run(connection: sqlite3.Connection, run_id: str, reader: ContextReader 
     for text, number in connection.execute(question, (run_id,)):
         try:
             event = read_event(text)
+            if isinstance(event, RequestFormed):
+                event = with_body(event, reader.body(event.request.body))
+            elif (whole := reader.whole(text)) is not text:
+                event = read_event(whole)
             if number is not None and isinstance(event, AgentFinished):
                 event = msgspec.structs.replace(event, values=reader.values(number))
-            elif isinstance(event, RequestFormed):
-                event = with_body(event, reader.body(event.request.body))
             events.append(event)
         except msgspec.MsgspecError:
             unreadable += 1
@@ -250,7 +252,7 @@ def read_run(connection: sqlite3.Connection, run_id: str, reader: ContextReader 
         row=_row(connection, _Stored(*found)),
         events=merge_chunks(events),
         flow_text=flow_text,
-        inputs=msgspec.json.decode(inputs, type=dict[str, list[object]]),
+        inputs=msgspec.json.decode(reader.whole(inputs), type=dict[str, list[object]]),
         profiles=msgspec.json.decode(profiles, type=dict[str, str]),
         flow_origin=origin,
         unreadable=unreadable,

@@ -115,20 +115,21 @@ class HistoryRows:
         """A run begins; events of runs that did not, or have finished, are ignored."""
         if begun.run_id not in self._runs:
             self._runs[begun.run_id] = _OpenRun(begun, ContextRows(begun.run_id, self._add_blob))
-        self._begin(begun)
+        self._begin(self._runs[begun.run_id])
 
-    def _begin(self, begun: RunBegun) -> None:
-        run = (begun.run_id, clean(begun.flow), begun.started, *self._process)
-        texts = (json_text(begun.inputs), json_text(begun.profiles), clean(begun.flow_origin))
-        inputs = (begun.run_id, clean(begun.flow_text), *texts)
-        self._rows += ((INSERT_RUN, run), (INSERT_INPUTS, inputs))
+    def _begin(self, run: _OpenRun) -> None:
+        begun = run.begun
+        row = (begun.run_id, clean(begun.flow), begun.started, *self._process)
+        inputs = run.contexts.shortened(json_text(begun.inputs))
+        texts = (clean(begun.flow_text), inputs, json_text(begun.profiles), clean(begun.flow_origin))
+        self._rows += ((INSERT_RUN, row), (INSERT_INPUTS, (begun.run_id, *texts)))
 
     def again(self) -> list[Row]:
         """The first rows of the runs under way, for a new database in the place of one that was lost."""
         rows, self._rows = self._rows, []
         for run in [*self._runs.values(), *self._ended]:
             run.contexts.forget()
-            self._begin(run.begun)
+            self._begin(run)
         first, self._rows = self._rows, rows
         return first
 
@@ -210,7 +211,10 @@ class HistoryRows:
             event = msgspec.structs.replace(event, values={})
         elif isinstance(event, RequestFormed):
             event = with_body(event, run.contexts.body(event.request.body))
-        self._rows.append((INSERT_EVENT, (event.run_id, run.seq, json_text(event), number)))
+        text = json_text(event)
+        if not isinstance(event, RequestFormed):
+            text = run.contexts.shortened(text)
+        self._rows.append((INSERT_EVENT, (event.run_id, run.seq, text, number)))
         run.seq += 1
 
 

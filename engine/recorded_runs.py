@@ -24,7 +24,7 @@ from engine.flow.flow_file import LoadedFlow, read_flow
 from engine.flow.recorded_answers import RecordedAnswer
 from engine.flow.restart import Restart
 from engine.flow.restoring import arrivals, begins_at, context_of, pass_of, restored, started_from
-from engine.history_queries import ReachedRun, RecordedRun
+from engine.history_queries import ReachedRun, RecordedRun, RunRow
 from engine.statistics import RequestStatistic
 
 UNFINISHED = frozenset({FinishReason.ERROR, FinishReason.STOPPED})
@@ -119,28 +119,23 @@ def visits(reached: ReachedRun, agent: str) -> dict[int, list[Checkpoint]]:
 
 def used_before(run: RecordedRun) -> Statistics:
     """What a run and those it goes on from have used."""
-    row, earlier = run.row, run.earlier
-    total = RequestStatistic(
-        requests=row.requests,
-        in_tokens=row.in_tokens,
-        cached_in_tokens=row.cached_in_tokens,
-        out_tokens=row.out_tokens,
-        reasoning_out_tokens=row.reasoning_out_tokens,
-        cost=row.cost,
-        effective_seconds=row.seconds or 0.0,
-        provenances={row.provenance} if row.requests else set(),
-    )
-    if earlier is not None:
-        total.requests += earlier.requests
-        total.in_tokens += earlier.in_tokens
-        total.cached_in_tokens += earlier.cached_in_tokens
-        total.out_tokens += earlier.out_tokens
-        total.reasoning_out_tokens += earlier.reasoning_out_tokens
-        total.cost += earlier.cost
-        total.effective_seconds += earlier.effective_seconds
-        if earlier.requests:
-            total.provenances.add(earlier.provenance)
+    total = _total(run.row, run.row.seconds or 0.0)
+    if run.earlier is not None:
+        total.join(_total(run.earlier, run.earlier.effective_seconds))
     return Statistics.of_run(total)
+
+
+def _total(used: RunRow | Statistics, seconds: float) -> RequestStatistic:
+    return RequestStatistic(
+        requests=used.requests,
+        in_tokens=used.in_tokens,
+        cached_in_tokens=used.cached_in_tokens,
+        out_tokens=used.out_tokens,
+        reasoning_out_tokens=used.reasoning_out_tokens,
+        cost=used.cost,
+        effective_seconds=seconds,
+        provenances={used.provenance} if used.requests else set(),
+    )
 
 
 class _Again:

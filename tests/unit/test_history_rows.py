@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.context_rows import ContextReader, ContextRows
+from engine.context_rows import LARGE, ContextReader, ContextRows
 from engine.events import (
     AgentFinished,
     AnyEvent,
@@ -50,7 +50,10 @@ def collector() -> HistoryRows:
 
 
 def events_in(rows: HistoryRows) -> list[AnyEvent]:
-    return [read_event(str(values[2])) for statement, values in rows.take() if statement == INSERT_EVENT]
+    with closing(sqlite3.connect(":memory:")) as connection:
+        reader = ContextReader(connection, "r")
+        texts = [reader.whole(str(values[2])) for statement, values in rows.take() if statement == INSERT_EVENT]
+    return list(map(read_event, texts))
 
 
 def chunk(text: str, *, branch: str = "", attempt: int = 1, reasoning: str = "", time: float = 1.0) -> ChunkReceived:
@@ -233,8 +236,12 @@ def test_recorded_bodies_come_back_as_they_were(bodies: list[dict[str, object]])
     blobs: list[tuple[str, int, str]] = []
     rows = ContextRows("r", blobs.append)
     stored = [json_text(rows.body(body)) for body in bodies]
+    texts = [rows.shortened(json_text(body)) for body in [*bodies, {"large": "\x01" * LARGE}]]
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("CREATE TABLE blobs (run_id TEXT, id INTEGER, data TEXT)")
         connection.executemany("INSERT INTO blobs VALUES (?, ?, ?)", blobs)
         reader = ContextReader(connection, "r")
         assert [reader.body(msgspec.json.decode(text)) for text in stored] == bodies
+        whole = [msgspec.json.decode(reader.whole(text)) for text in texts]
+        assert whole == [*bodies, {"large": "\x01" * LARGE}]
+    assert len(texts[-1]) < 100
