@@ -87,6 +87,6 @@ def _row(record: RequestRecord) -> tuple[str, ...]:
         f"{record.seconds:.1f}",
         f"{sign}{record.in_tokens + record.cached_in_tokens}",
         f"{sign}{record.out_tokens + record.reasoning_out_tokens}",
-        cost_text(record.cost, record.provenance),
+        cost_text(record.cost, record.provenance) if record.requests else "",
         record.error or ("CACHED" if record.cached else record.finish_reason),
     )

@@ -29,6 +29,7 @@ from workbench.paused_form import PausedForm
 from workbench.run_controller import Beginning, RunController
 from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.panel import RunPanel
+from workbench.run_panel.requests_view import RequestsView
 from workbench.run_passes import PassView
 from workbench.run_progress import RunProgress
 from workbench.tasks import Tasks
@@ -72,6 +73,9 @@ class FlowTab(QObject):
         self.inspector = Inspector(self.editor, engine, plugins=self.trust.plugins)
         self.panel = RunPanel()
         self.panel.add_page(self.tr("Chart"), LiveChart(self.panel))
+        requests = RequestsView(self.panel)
+        requests.branch_chosen.connect(self.panel.choose_branch)
+        self.panel.add_page(self.tr("Requests"), requests)
         self.pass_view = PassView(self.editor, self.panel, self)
         self.runs = RunController(engine, self)
         self.frozen = FrozenAgents(engine, document, source, self.trust.plugins, self)

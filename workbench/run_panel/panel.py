@@ -25,7 +25,7 @@ from workbench.run_panel.pass_stepper import PassStepper
 from workbench.run_panel.prompt_view import PromptView
 from workbench.run_panel.resume_button import ResumeButton
 from workbench.run_panel.run_model import RunModel
-from workbench.run_panel.run_page import RunPage
+from workbench.run_panel.run_page import RunPage, TextPage
 from workbench.run_panel.run_rows import Row
 from workbench.run_panel.run_state import Attempt, Branch, Step
 from workbench.run_panel.run_tree import RunTree
@@ -164,9 +164,9 @@ class RunPanel(QWidget):
         self.stream.profile_requested.connect(self.profile_requested)
         self.stream.view_changed.connect(self._show_view)
         self._views.chosen.connect(self.stream.choose_view)
-        self.stream.branch_chosen.connect(self._choose_branch)
-        self.trace.branch_chosen.connect(self._choose_branch)
-        self.loop.branch_chosen.connect(self._choose_branch)
+        self.stream.branch_chosen.connect(self.choose_branch)
+        self.trace.branch_chosen.connect(self.choose_branch)
+        self.loop.branch_chosen.connect(self.choose_branch)
         self.trace.agent_chosen.connect(self._choose_agent)
         self.stepper.chosen.connect(self._show_pass)
         self.tree.row_chosen.connect(self._row_chosen)
@@ -378,7 +378,8 @@ class RunPanel(QWidget):
         self._follow = not self.stepper.is_away and (row.step is None or row.step is newest)
         self.agent_selected.emit(row.agent)
 
-    def _choose_branch(self, number: int, path: str) -> None:
+    def choose_branch(self, number: int, path: str) -> None:
+        """Show one branch of an execution."""
         row = self.tree.rows.branch_row(number, path)
         if row is not None:
             self._follow = False
@@ -469,15 +470,11 @@ class RunPanel(QWidget):
 
     def copy_shown(self) -> None:
         """Put what the current tab shows on the clipboard, whole."""
-        page = self._pages.currentWidget()
+        page: object = self._pages.currentWidget()
         if page is self.stream:
             text = self.stream.full_text
-        elif page is self.prompt:
-            text = self.prompt.text
-        elif isinstance(page, ContextView | TraceView | LoopView):
-            text = page.text
         else:
-            text = self.statistics.text
+            text = page.text if isinstance(page, TextPage) else self.statistics.text
         QGuiApplication.clipboard().setText(clean_text(text))
 
     def _keep_split(self) -> None:

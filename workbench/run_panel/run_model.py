@@ -386,9 +386,7 @@ class RunModel(QObject):
         self._end_attempt(step, attempt, event.time)
         self.branch_changed.emit(event.step, event.branch)
 
-    def _note_of_run(
-        self, event: PromptShortened | Warned | FileProduced | PlanChanged | Paused | RequestFailed
-    ) -> None:
+    def _note_of_run(self, event: AnyEvent) -> None:
         if isinstance(event, PromptShortened):
             self._note(event)
         if isinstance(event, Warned | PromptShortened):

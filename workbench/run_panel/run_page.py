@@ -14,3 +14,13 @@ class RunPage(Protocol):
 
     def clear(self) -> None:
         """Forget the run."""
+
+
+@runtime_checkable
+class TextPage(Protocol):
+    """A tab whose content can be copied."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        ...

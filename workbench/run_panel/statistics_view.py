@@ -8,6 +8,7 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
+    QTableView,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -28,10 +29,10 @@ NAME_WIDTH = 130
 """Design px the agents' names keep."""
 
 
-class _FigureDelegate(QStyledItemDelegate):
-    """Paints a cell with the same margins as the header."""
+class FigureDelegate(QStyledItemDelegate):
+    """Paints a cell with the same margins as the header, in the font its model gives."""
 
-    def __init__(self, table: QTableWidget) -> None:
+    def __init__(self, table: QTableView) -> None:
         super().__init__(table)
         self._table = table
 
@@ -90,7 +91,7 @@ class StatisticsView(QWidget):
                 head.setToolTip(tip)
         self.table.setShowGrid(False)
         self.table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.table.setItemDelegate(_FigureDelegate(self.table))
+        self.table.setItemDelegate(FigureDelegate(self.table))
         self.table.verticalHeader().hide()
         self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
