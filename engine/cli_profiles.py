@@ -1,14 +1,18 @@
 """`workbench profiles`: profiles and categories; keys are never printed."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from engine.cli_input import usage
-from engine.cli_options import Json, Options, print_json, print_problems, problem_json
-from engine.cli_text import DONE, INVALID
+from engine.cli_options import Json, Options, finish, print_json, print_problems, problem_json
+from engine.cli_text import DONE, FAILED, INVALID, NO_SERVER
 from engine.profile_store import ProfileEntry, ProfileStore, check_file
+
+if TYPE_CHECKING:
+    from engine.profile_probe import Check
 
 profiles_app = typer.Typer(help="Profiles and categories; keys are never printed.", no_args_is_help=True)
 
@@ -65,6 +69,47 @@ def profiles_validate(
     else:
         problems = ProfileStore(options.folders.profiles).problems()
     print_problems(problems, options.terminal, as_json=as_json)
+
+
+@profiles_app.command("test")
+def profiles_test(context: typer.Context, name: str, as_json: Json = False) -> None:
+    """Test a profile on its server, step by step; two short answers are paid for."""
+    finish(_test(context.obj, name, as_json=as_json))
+
+
+async def _test(options: Options, name: str, *, as_json: bool) -> int:
+    from engine.profile_probe import probe
+
+    def tell(check: "Check") -> None:
+        if not as_json:
+            options.terminal.result(_check_text(check))
+
+    async with options.engine() as engine:
+        result = await probe(engine, name, tell)
+    if as_json:
+        print_json(
+            {
+                "profile": name,
+                "passed": result.passed,
+                "checks": [asdict(check) for check in result.checks],
+                "models": list(result.models),
+                "first_token": result.first_token,
+                "reading": result.reading,
+                "writing": result.writing,
+            }
+        )
+    reached = next(check for check in result.checks if check.step == "reach")
+    if result.passed:
+        return DONE
+    return NO_SERVER if reached.outcome == "failed" else FAILED
+
+
+def _check_text(check: "Check") -> str:
+    """`✓ reach 0.1 s: The server answers.`"""
+    sign = {"passed": "✓", "warning": "⚠", "failed": "✗", "skipped": "–"}[check.outcome]
+    seconds = "" if check.seconds is None else f" {check.seconds:.1f} s"
+    hint = f"\n    {check.hint}" if check.hint else ""
+    return f"{sign} {check.step}{seconds}: {check.text}{hint}"
 
 
 @profiles_app.command("map")
