@@ -57,6 +57,11 @@ class Folders:
         return self.root / "cache.sqlite"
 
     @property
+    def tapes(self) -> Path:
+        """The wire tapes of the last runs of the window."""
+        return self.root / "tapes"
+
+    @property
     def engine_settings(self) -> Path:
         """Settings of the engine, for the window and the command line alike."""
         return self.root / "engine.json"

@@ -238,6 +238,19 @@ ACTIONS = (
         checkable=True,
         separator=True,
     ),
+    ActionRow(
+        "record_tape",
+        "Run",
+        "Record &wire tapes",
+        "Keep the exact bytes of the calls of the last runs, without keys",
+        "",
+        "tape",
+        checkable=True,
+        separator=True,
+    ),
+    ActionRow("save_tape", "Run", "Sa&ve tape…", "Save the bytes of the run on show, to play them again"),
+    ActionRow("replay_tape", "Run", "Re&play tape…", "Play a recorded run again; nothing is called", "", "tape"),
+    ActionRow("make_test", "Run", "&Make offline test…", "Write a test that plays the run on show without any model"),
     ActionRow("inputs", "Run", "&Inputs…", "Edit the inputs of this flow", "Ctrl+I", separator=True),
     ActionRow(
         "copy_summary", "Run", "&Copy summary", "Copy answer, trace and statistics of the run as text", "Ctrl+Shift+C"

@@ -39,6 +39,7 @@ from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.widgets.banner import Banner, BannerButton, Message
 from workbench.widgets.input_fields import missing_inputs
+from workbench.wire_tapes import WireTapes
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Desk(QObject):
         ContextMenus(window, engine, self.documents, self.overview, self.run_actions, self.saved)
         CanvasActions(window, self.documents, self.saved)
         PassActions(window, self.documents)
+        self.tapes = WireTapes(window, engine, self.documents, settings, folders, self.tasks)
         self._undo = QUndoGroup(self)
         self._closing = False
         self.model = LocalModel(window, engine, settings, self.tasks)
@@ -104,7 +106,8 @@ class Desk(QObject):
         self.documents.tab_added.connect(self._follow)
         self.documents.tab_removed.connect(self._forget)
         self.documents.list_changed.connect(self._fill_recent)
-        for part in (self.documents, self.overview, self.saved, self.help, self.run_actions, self.model):
+        tellers = (self.documents, self.overview, self.saved, self.help, self.run_actions, self.model, self.tapes)
+        for part in tellers:
             part.banner_made.connect(self.show_banner)
         self.tasks.failed.connect(self.show_error)
         self._profiles.changed.connect(self._profiles_changed)

@@ -33,6 +33,8 @@ from workbench.trust_question import TrustQuestion
 from workbench.widgets.banner import Banner, BannerButton, Message
 
 FIRST_FLOW = "release-announcement"
+REPLAYED = "replay "
+"""What the source of a tab begins with in which a wire tape is played; its file follows."""
 
 
 class Documents(QObject):
@@ -361,7 +363,7 @@ class Documents(QObject):
         mark = " •" if tab.document.is_modified else ""
         unsaved = self.tr("New, not saved yet") if tab.source.startswith(NEW) else self.tr("Sample, not saved yet")
         tip = self.tr("Recorded run") if tab.run_title else str(tab.document.path or unsaved)
-        icon = "history" if tab.run_title else "flow"
+        icon = "tape" if tab.source.startswith(REPLAYED) else "history" if tab.run_title else "flow"
         self._window.set_tab_title(tab.editor, tab.title + mark, tip, icon)
         self.title_changed.emit()
 

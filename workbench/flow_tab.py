@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import Engine, EngineError, flow_text, inputs_context
+from engine import Engine, EngineError, RecordedTape, flow_text, inputs_context
 from engine.errors import FlowInvalid, Problem
-from engine.events import AnyEvent, RunFinished, RunStarted
+from engine.events import REPLAY, AnyEvent, RunFinished, RunStarted
 from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
 from engine.flow.flow import Flow
@@ -26,7 +27,7 @@ from workbench.designer.inspector import Inspector
 from workbench.flow_trust import FlowTrust
 from workbench.frozen_agents import FrozenAgents
 from workbench.paused_form import PausedForm
-from workbench.run_controller import Beginning, RunController
+from workbench.run_controller import Beginning, Playing, RunController
 from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.requests_view import RequestsView
@@ -83,6 +84,10 @@ class FlowTab(QObject):
         self.breakpoints = Breakpoints()
         """Of the run that goes on."""
         self.run_started_at = 0.0
+        self.tapes: Callable[[], Path | None] = lambda: None
+        """Gives the folder in which the next run is recorded."""
+        self.played: RecordedTape | None = None
+        """The tape that was played last."""
         self._guard = ErrorGuard()
         self._asked = ""
         self._tasks = Tasks(self)
@@ -124,6 +129,11 @@ class FlowTab(QObject):
     def is_paused(self) -> bool:
         """Whether a branch waits at a breakpoint."""
         return bool(self.breakpoints.waiting)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the run on show plays a tape, or did."""
+        return self.runs.is_playing or (not self.is_running and self.panel.model.origin == REPLAY)
 
     def step(self) -> None:
         """Let one waiting branch do one step."""
@@ -225,27 +235,52 @@ class FlowTab(QObject):
 
         `asked` is the name of an agent that is asked although it is frozen, and keeps what it answers.
         """
-        spec = self.document.spec
         self._asked = asked
-        self.progress = RunProgress(len(reachable_agents(spec)))
-        self.breakpoints = Breakpoints(spec.editor.breakpoints)
-        self.run_started_at = time.time()
-        self._guard.forget()
-        self.editor.clear_run()
-        self.panel.start(self.document.title, context.values_copy())
-        self.panel.resume.offer(False)
-        self.runs.start(
+        self.breakpoints = Breakpoints(self.document.spec.editor.breakpoints)
+        self._begin(
             Beginning(
                 flow=flow,
                 context=context,
-                flow_text=flow_text(spec),
+                flow_text=flow_text(self.document.spec),
                 fresh=fresh,
                 restart=restart,
                 frozen=self.frozen.given(without=asked),
                 breakpoints=self.breakpoints,
                 allow_tool=ToolQuestion(self.editor.window(), self.document.title),
+                tapes=self.tapes() if restart is None else None,
             )
         )
+
+    def replay(self, playing: Playing) -> bool:
+        """Play a tape with the flow as it is here; whether it began. What keeps it from it is told."""
+        if self.is_running:
+            return False
+        try:
+            if (access := self.trust.restricted) is not None:
+                self.trust_needed.emit(access)
+                return False
+            flow = self.trust.build(self.document.spec)
+        except EngineError as error:
+            self.failed.emit(error)
+            return False
+        self.played, self._asked = playing.tape, ""
+        self.breakpoints = Breakpoints()
+        context = Context(playing.tape.start.inputs)
+        text = flow_text(self.document.spec)
+        self._begin(
+            Beginning(flow=flow, context=context, flow_text=text, breakpoints=self.breakpoints, playing=playing)
+        )
+        return True
+
+    def _begin(self, beginning: Beginning) -> None:
+        spec = self.document.spec
+        self.progress = RunProgress(len(reachable_agents(spec)))
+        self.run_started_at = time.time()
+        self._guard.forget()
+        self.editor.clear_run()
+        self.panel.start(self.document.title, beginning.context.values_copy())
+        self.panel.resume.offer(False)
+        self.runs.start(beginning)
 
     def _cannot_run(self, errors: Sequence[Problem]) -> str:
         text = self.tr("The flow cannot run: %1")

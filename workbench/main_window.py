@@ -25,6 +25,7 @@ from workbench.explorer import Explorer
 from workbench.log_dock import LogView, QtLogHandler
 from workbench.menu_row import MenuRow
 from workbench.problems_dock import ProblemsView
+from workbench.replay_stripe import ReplayStripe
 from workbench.status_line import StatusLine
 from workbench.theme import theme
 from workbench.widgets.action_box import ActionBox
@@ -103,6 +104,7 @@ class MainWindow(QMainWindow):
         self.actions_by_id = Actions(self)
         self.menus: dict[str, QMenu] = self.actions_by_id.fill(self.menuBar())
         self._palette_field = self._build_palette_field()
+        self.replay_stripe = ReplayStripe(self)
         self._build_menu_row()
         self.status = StatusLine(self)
         self.setStatusBar(self.status)
@@ -149,10 +151,16 @@ class MainWindow(QMainWindow):
         return button
 
     def _build_menu_row(self) -> None:
-        """The menus at the left, the palette field in the middle of the same row."""
+        """The stripe of replays over all; the menus at the left, the palette field in the middle of the same row."""
         bar = self.menuBar()
+        head = QWidget(self)
+        rows = QVBoxLayout(head)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(0)
+        rows.addWidget(self.replay_stripe)
         if not bar.isNativeMenuBar():
-            self.setMenuWidget(MenuRow(bar, self._palette_field, self))
+            rows.addWidget(MenuRow(bar, self._palette_field, self))
+        self.setMenuWidget(head)
 
     def _build_main_bar(self) -> QToolBar:
         bar = QToolBar(self.tr("Main"), self)

@@ -152,7 +152,8 @@ class Overview(QObject):
 
     def _show_cost(self) -> None:
         tab = self._documents.current
-        run = cost_text(tab.progress.cost, tab.progress.provenance) if tab and tab.run_started_at else "–"
+        paid = tab is not None and tab.run_started_at and not tab.is_replay
+        run = cost_text(tab.progress.cost, tab.progress.provenance) if tab and paid else "–"
         self._window.status.show_cost(run, self._today)
 
     def refresh_lists(self) -> None:

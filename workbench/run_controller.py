@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine import Engine, Run
+from engine import Engine, RecordedTape, Run, StorageError
 from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
 from engine.flow.flow import Flow
@@ -19,6 +21,15 @@ logger = logging.getLogger(__name__)
 
 GATHERING = 0.01
 """Seconds in which events are gathered: to pass on thousands a second one by one costs more than to make them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Playing:
+    """A wire tape that answers instead of servers."""
+
+    engine: Engine
+    """Made for it; closed when the run is over."""
+    tape: RecordedTape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +50,10 @@ class Beginning:
     """Where branches wait."""
     allow_tool: AllowTool = refuse
     """Asked before a tool with side effects runs."""
+    tapes: Path | None = None
+    """The folder in which its calls are recorded."""
+    playing: Playing | None = None
+    """It only plays a tape."""
 
 
 class RunController(QObject):
@@ -58,8 +73,14 @@ class RunController(QObject):
         self._engine = engine
         self._task: asyncio.Task[None] | None = None
         self._run: Run | None = None
+        self._playing = False
         self.run_id = ""
         """Of the run that is going on, from before it is recorded; else empty."""
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether a run is going on that only plays a tape."""
+        return self._task is not None and self._playing
 
     @property
     def is_running(self) -> bool:
@@ -70,6 +91,7 @@ class RunController(QObject):
         """Begin a run; there must be none."""
         if self._task is not None:
             raise RuntimeError("a run is going on")
+        self._playing = beginning.playing is not None
         self._engine.try_again()  # a person asks: perhaps key or address are right by now
         self._task = asyncio.get_running_loop().create_task(self._follow(beginning))
         self.running_changed.emit(True)
@@ -95,16 +117,7 @@ class RunController(QObject):
 
     async def _follow(self, beginning: Beginning) -> None:
         try:
-            starting = self._engine.run(
-                beginning.flow,
-                beginning.context,
-                flow_text=beginning.flow_text,
-                skip_cache=beginning.fresh,
-                restart=beginning.restart,
-                frozen=beginning.frozen,
-                breakpoints=beginning.breakpoints,
-                allow_tool=beginning.allow_tool,
-            )
+            starting = self._made(beginning)
             self.run_id = starting.id
             async with starting as run:
                 self._run = run
@@ -114,7 +127,32 @@ class RunController(QObject):
             logger.warning("The run of %s broke: %s", beginning.flow.name, error)
             self.failed.emit(error)
         finally:
+            if beginning.playing is not None:
+                await beginning.playing.engine.close()
             self._run = None
             self._task = None
             self.run_id = ""
             self.running_changed.emit(False)
+
+    def _made(self, beginning: Beginning) -> Run:
+        """The run that is to begin; a tape that cannot be written does not keep it from it."""
+        if beginning.playing is not None:
+            return beginning.playing.engine.replay(
+                beginning.flow, flow_text=beginning.flow_text, breakpoints=beginning.breakpoints
+            )
+        make = partial(
+            self._engine.run,
+            beginning.flow,
+            beginning.context,
+            flow_text=beginning.flow_text,
+            skip_cache=beginning.fresh,
+            restart=beginning.restart,
+            frozen=beginning.frozen,
+            breakpoints=beginning.breakpoints,
+            allow_tool=beginning.allow_tool,
+        )
+        try:
+            return make(tape=beginning.tapes)
+        except StorageError as error:
+            logger.warning("The run has no wire tape: %s", error)
+            return make()

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QCoreApplication
 
 from engine import RunRow
+from engine.events import REPLAY
 from workbench.text_format import when_text
 
 translate = QCoreApplication.translate
@@ -20,7 +21,8 @@ STATUS_LOOKS = {
 
 def run_look(row: RunRow) -> tuple[str, str]:
     """Icon and colour of a run."""
-    return STATUS_LOOKS.get(row.status, STATUS_LOOKS["failed"])
+    icon, color = STATUS_LOOKS.get(row.status, STATUS_LOOKS["failed"])
+    return ("tape" if row.origin == REPLAY else icon), color
 
 
 def status_word(status: str) -> str:
@@ -42,6 +44,7 @@ def origin_word(row: RunRow) -> str:
         "resume": translate("overview", "resumed"),
         "from": translate("overview", "run from an agent"),
         "repeat": translate("overview", "repeated"),
+        "replay": translate("overview", "replay"),
     }
     parts = [words[row.origin]] if row.origin in words else []
     if row.edited:

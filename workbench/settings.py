@@ -159,6 +159,15 @@ class Settings:
         self._store.setValue("running/has_run", value)
 
     @property
+    def record_tapes(self) -> bool:
+        """Whether the bytes of each run's calls are kept for a while."""
+        return self._read("running/record_tapes", True)
+
+    @record_tapes.setter
+    def record_tapes(self, value: bool) -> None:
+        self._store.setValue("running/record_tapes", value)
+
+    @property
     def model_file(self) -> str:
         """A chosen .gguf file for the embedded server; empty = the one that is installed."""
         return self._read("server/model_file", "")

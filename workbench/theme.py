@@ -358,7 +358,11 @@ QCheckBox::indicator { width: %(px14)s; height: %(px14)s; border: 1px solid %(li
   background: %(bg_field)s; }
 QCheckBox::indicator:checked { background: %(accent_fill)s; border-color: %(accent_fill)s;
   image: url("%(tick)s"); }
-QCheckBox:focus { color: %(accent)s; }
+QCheckBox:focus, QRadioButton:focus { color: %(accent)s; }
+QRadioButton::indicator { width: %(px12)s; height: %(px12)s; border: 1px solid %(line_control)s;
+  border-radius: %(px6)s; background: %(bg_field)s; }
+QRadioButton::indicator:checked { width: %(px6)s; height: %(px6)s; border: %(px4)s solid %(accent_fill)s;
+  border-radius: %(px6)s; background: %(on_fill)s; }
 QProgressBar { background: %(bg_press)s; border: none; border-radius: 2px; }
 QProgressBar::chunk { background: %(run)s; border-radius: 2px; }
 QLabel[role="muted"] { color: %(muted)s; }

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from engine.events import REPLAY
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import Step
 
@@ -53,7 +54,7 @@ def step_contexts(model: RunModel, step: Step) -> list[StepContext]:
 def _came_in(model: RunModel, step: Step) -> Values | None:
     source = model.steps.get(step.from_step)
     if source is None:
-        first = step.from_step == 0 and not step.within and not model.origin
+        first = step.from_step == 0 and not step.within and model.origin in ("", REPLAY)
         return model.inputs if first else None
     for branch, values in source.left:
         if branch == step.path:
