@@ -28,7 +28,6 @@ from workbench.main_window import MainWindow
 from workbench.page import Page
 from workbench.settings import Settings
 from workbench.tasks import Tasks
-from workbench.text_difference import difference
 from workbench.trust_question import TrustQuestion
 from workbench.widgets.banner import Banner, BannerButton, Message
 
@@ -315,6 +314,8 @@ class Documents(QObject):
 
     def _compared(self, kept: RecoveredDocument) -> tuple[str, str]:
         """What to say about a version that was kept, and how it differs from what is saved."""
+        from workbench.text_difference import difference
+
         ended = self.tr("The program ended unexpectedly.")
         try:
             saved = read_source(kept.path or kept.document)

@@ -26,7 +26,6 @@ from workbench.designer.flow_document import FlowDocument
 from workbench.designer.inspector import Inspector
 from workbench.flow_trust import FlowTrust
 from workbench.frozen_agents import FrozenAgents
-from workbench.paused_form import PausedForm
 from workbench.run_controller import Beginning, Playing, RunController
 from workbench.run_panel.error_guard import ErrorGuard
 from workbench.run_panel.panel import RunPanel
@@ -152,6 +151,8 @@ class FlowTab(QObject):
 
     def edit_paused(self) -> None:
         """Edit what a waiting branch has in its context."""
+        from workbench.paused_form import PausedForm
+
         if self.is_paused:
             PausedForm(self.breakpoints.waiting, self.editor.window()).open()
 

@@ -5,11 +5,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 
 from engine import Engine
 from engine.folders import Folders
-from workbench.about import About
-from workbench.diagnostics import diagnostics_text
-from workbench.documentation import Documentation, documentation_folder, pages
 from workbench.main_window import MainWindow
-from workbench.shortcuts import Shortcuts
 from workbench.widgets.banner import Banner, Message
 
 
@@ -26,10 +22,10 @@ class HelpMenu(QObject):
         self._folders = folders
         handlers = {
             "documentation": self._read,
-            "shortcuts": lambda: Shortcuts(window.actions_by_id, window).open(),
+            "shortcuts": self._show_shortcuts,
             "open_log": self.open_log,
             "copy_diagnostics": self._copy_diagnostics,
-            "about": lambda: About(folders, window).open(),
+            "about": self._show_about,
         }
         for action_id, handler in handlers.items():
             window.actions_by_id[action_id].triggered.connect(lambda _checked=False, run=handler: run())
@@ -41,7 +37,21 @@ class HelpMenu(QObject):
         else:
             self._window.show_dock("log")
 
+    # What is asked for now and then is loaded when it is: the window opens sooner.
+
+    def _show_shortcuts(self) -> None:
+        from workbench.shortcuts import Shortcuts
+
+        Shortcuts(self._window.actions_by_id, self._window).open()
+
+    def _show_about(self) -> None:
+        from workbench.about import About
+
+        About(self._folders, self._window).open()
+
     def _read(self) -> None:
+        from workbench.documentation import Documentation, documentation_folder, pages
+
         folder = documentation_folder()
         if folder is None:
             title = self.tr("The documentation did not come with this copy.")
@@ -51,5 +61,7 @@ class HelpMenu(QObject):
         Documentation(pages(folder), self._window).show()
 
     def _copy_diagnostics(self) -> None:
+        from workbench.diagnostics import diagnostics_text
+
         QGuiApplication.clipboard().setText(diagnostics_text(self._engine, self._folders))
         self._window.status.show_note(self.tr("Diagnostics copied"))

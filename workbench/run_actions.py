@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
@@ -24,14 +25,15 @@ from workbench.designer.edits import change_agent
 from workbench.designer.sections.model import with_override
 from workbench.documents import Documents, slug
 from workbench.flow_tab import FlowTab
-from workbench.limit_form import LimitForm
 from workbench.main_window import MainWindow
 from workbench.overview import Overview
-from workbench.run_comparison import RunComparisonDialog
 from workbench.run_from_form import RunFromForm, Start
 from workbench.run_panel.run_state import Step
 from workbench.tasks import Tasks
 from workbench.widgets.banner import Banner, BannerButton, Message
+
+if TYPE_CHECKING:
+    from workbench.run_comparison import RunComparisonDialog
 
 
 class RunActions(QObject):
@@ -153,6 +155,8 @@ class RunActions(QObject):
 
     def ask_limit(self, tab: FlowTab, step: int) -> None:
         """Ask how many tokens an agent may answer with; it is then asked again, and the run goes on from there."""
+        from workbench.limit_form import LimitForm
+
         shown = tab.panel.model.steps[step]
         agent = tab.document.spec.agent(shown.agent)
         if self._cannot_start(tab, shown.agent) or agent is None:
@@ -269,8 +273,10 @@ class RunActions(QObject):
         found = (entry.profile.api_key for entry in self._engine.profiles.profiles() if entry.profile is not None)
         return {key for key in found if key}
 
-    def compare(self, first: str = "", second: str = "") -> RunComparisonDialog:
+    def compare(self, first: str = "", second: str = "") -> "RunComparisonDialog":
         """Show two runs side by side; what is not given is chosen there."""
+        from workbench.run_comparison import RunComparisonDialog
+
         dialog = RunComparisonDialog(self._engine, self._tasks, self._window)
         dialog.show_runs(first, second)
         dialog.show()

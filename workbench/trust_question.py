@@ -9,7 +9,6 @@ from engine import EngineError
 from engine.flow_access import Access
 from workbench.flow_tab import FlowTab
 from workbench.text_format import visible_text
-from workbench.trust_dialog import TrustDialog
 from workbench.widgets.banner import Banner, BannerButton, Message
 
 
@@ -51,6 +50,8 @@ class TrustQuestion(QObject):
 
     def ask(self, access: Access) -> None:
         """Show all the flow can do, and ask."""
+        from workbench.trust_dialog import TrustDialog
+
         dialog = TrustDialog(access, self._window)
         dialog.trusted.connect(self._trust)
         dialog.rejected.connect(lambda: self.offer(access))
