@@ -4,9 +4,10 @@ Texts, tips and menu titles stand here in English; they are translated (context 
 made.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt
+from PySide6.QtCore import QCoreApplication, QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
 
@@ -28,6 +29,11 @@ class ActionRow:
     """A line above it in its menu."""
     canvas: bool = False
     """Its keys count only where the focus is on the canvas or in the outline: elsewhere they mean something else."""
+
+    @property
+    def first_keys(self) -> list[QKeySequence]:
+        """The keys it has until a person chooses others; in `shortcut` they are separated by `; `."""
+        return QKeySequence.listFromString(self.shortcut) if self.shortcut else []
 
 
 MENUS = {
@@ -54,7 +60,7 @@ ACTIONS = (
     ActionRow("close", "File", "&Close tab", "Close this flow", "Ctrl+W", separator=True),
     ActionRow("quit", "File", "&Quit", "End the workbench", "Ctrl+Q"),
     ActionRow("undo", "Edit", "&Undo", "Take back the last change", "Ctrl+Z", "undo"),
-    ActionRow("redo", "Edit", "&Redo", "Do again what was taken back", "Ctrl+Shift+Z", "redo"),
+    ActionRow("redo", "Edit", "&Redo", "Do again what was taken back", "Ctrl+Shift+Z; Ctrl+Y", "redo"),
     ActionRow(
         "cut",
         "Edit",
@@ -114,7 +120,7 @@ ACTIONS = (
     ),
     ActionRow("fit", "View", "&Fit flow", "Show the whole flow", "Shift+F", "fit", separator=True),
     ActionRow("fit_selection", "View", "Fit &selection", "Show the selected agents", "F"),
-    ActionRow("zoom_in", "View", "Zoom &in", "Show the flow larger", "Ctrl++", "zoom-in"),
+    ActionRow("zoom_in", "View", "Zoom &in", "Show the flow larger", "Ctrl++; Ctrl+=", "zoom-in"),
     ActionRow("zoom_out", "View", "Zoom &out", "Show the flow smaller", "Ctrl+-", "zoom-out"),
     ActionRow("zoom_reset", "View", "&Actual size", "Show the flow at 100 %", "Ctrl+0"),
     ActionRow("text_larger", "View", "Text &larger", "Make all text larger", "Ctrl+Alt++", separator=True),
@@ -304,10 +310,15 @@ def translated(text: str) -> str:
 class Actions(QObject):
     """The QActions by id, and the menus they hang in."""
 
+    keys_changed = Signal()
+    """Actions have other keys."""
+
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self._actions: dict[str, QAction] = {}
         self._on_bars: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        """Why an action cannot be done, by its id."""
         for row in ACTIONS:
             tip = translated(row.tip)
             action = QAction(translated(row.text), self)
@@ -315,15 +326,13 @@ class Actions(QObject):
             action.setProperty("icon_name", row.icon)
             action.setStatusTip(tip)
             action.setCheckable(row.checkable)
-            if row.shortcut:
-                action.setShortcut(QKeySequence(row.shortcut))
+            action.setShortcuts(row.first_keys)
             context = Qt.ShortcutContext.WidgetWithChildrenShortcut if row.canvas else Qt.ShortcutContext.WindowShortcut
             action.setShortcutContext(context)
-            shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            action.setToolTip(f"{tip} ({shown})" if shown else tip)
             # Menus stay text: an icon before every line would only be noise.
             action.setIconVisibleInMenu(False)
             self._actions[row.id] = action
+            self._show_tip(row.id)
             if not row.canvas:
                 parent.addAction(action)
         theme.changed.connect(self._refresh_icons)
@@ -344,10 +353,29 @@ class Actions(QObject):
 
     def explain(self, action_id: str, why_not: str) -> None:
         """Say in the tip of an action why it cannot be done; an empty text brings its own tip back."""
+        self._reasons[action_id] = why_not
+        self._show_tip(action_id)
+
+    def set_keys(self, keys: Mapping[str, Sequence[str]]) -> None:
+        """Give actions other keys, `Ctrl+K`, by id."""
+        for action_id, own in keys.items():
+            action = self._actions[action_id]
+            wanted = [QKeySequence(key) for key in own]
+            if action.shortcuts() != wanted:
+                action.setShortcuts(wanted)
+                self._show_tip(action_id)
+        self.keys_changed.emit()
+
+    def shown_keys(self, action_id: str) -> str:
+        """The keys of an action for people, separated by commas; empty for none."""
+        return ", ".join(
+            key.toString(QKeySequence.SequenceFormat.NativeText) for key in self._actions[action_id].shortcuts()
+        )
+
+    def _show_tip(self, action_id: str) -> None:
         action = self._actions[action_id]
-        shown = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-        tip = action.statusTip()
-        action.setToolTip(why_not or (f"{tip} ({shown})" if shown else tip))
+        tip, keys = action.statusTip(), action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        action.setToolTip(self._reasons.get(action_id) or (f"{tip} ({keys})" if keys else tip))
 
     def all(self) -> list[QAction]:
         """Every action, in the order of the table."""

@@ -26,6 +26,7 @@ from workbench.file_drop import FileDrop
 from workbench.flow_tab import FlowTab
 from workbench.folder_watch import FolderWatch
 from workbench.help_menu import HelpMenu
+from workbench.key_bindings import KeyBindings
 from workbench.local_model import LocalModel
 from workbench.main_window import MainWindow
 from workbench.offered_pages import Views, offer_pages
@@ -75,6 +76,7 @@ class Desk(QObject):
         )
         offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks, views)
         self.appearance = Appearance(window.actions_by_id, settings, self)
+        self.keys = KeyBindings(window.actions_by_id, settings, self)
         self.help = HelpMenu(window, engine, folders)
         self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)
         ContextMenus(window, engine, self.documents, self.overview, self.run_actions, self.saved)
@@ -408,7 +410,7 @@ class Desk(QObject):
         if dialog is None:
             actions = self.window.actions_by_id
             dialog = SettingsDialog(
-                self.engine, self.options, self.appearance, self.folders, actions, self.tasks, self.window
+                self.engine, self.options, self.appearance, self.folders, actions, self.keys, self.tasks, self.window
             )
         dialog.show()
         dialog.raise_()

@@ -143,8 +143,14 @@ class MainWindow(QMainWindow):
 
     def _build_palette_field(self) -> ElidedPushButton:
         action = self.actions_by_id["palette"]
-        shortcut = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-        button = ElidedPushButton(f"{self.tr('Search actions, flows, agents, runs')}     {shortcut}", self)
+        button = ElidedPushButton("", self)
+
+        def show_key() -> None:
+            key = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            button.setText(f"{self.tr('Search actions, flows, agents, runs')}     {key}".rstrip())
+
+        self.actions_by_id.keys_changed.connect(show_key)
+        show_key()
         button.setAccessibleName(self.tr("Command palette"))
         button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         button.clicked.connect(action.trigger)

@@ -1,6 +1,7 @@
 """What the window remembers between starts, typed."""
 
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -68,6 +69,22 @@ class Settings:
     @reduced_motion.setter
     def reduced_motion(self, value: bool) -> None:
         self._store.setValue("look/reduced_motion", value)
+
+    # -- keys -------------------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> dict[str, list[str]]:
+        """The keys of the actions that have others than at first, as `Ctrl+K`."""
+        try:
+            values = json.loads(self._read("keys/changed", "{}"))
+        except ValueError:
+            return {}
+        pairs = values.items() if isinstance(values, dict) else ()
+        return {name: [str(key) for key in keys] for name, keys in pairs if isinstance(keys, list)}
+
+    @keys.setter
+    def keys(self, value: Mapping[str, Sequence[str]]) -> None:
+        self._store.setValue("keys/changed", json.dumps({name: list(keys) for name, keys in value.items()}))
 
     # -- window -----------------------------------------------------------------------------------------------------
 

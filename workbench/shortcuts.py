@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from PySide6.QtCore import QCoreApplication, Qt
-from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QDialog,
@@ -57,9 +56,9 @@ def shortcut_rows(actions: Actions) -> Iterator[tuple[str, str, str]]:
     """Menu, action and key of every action that has one, then what the canvas knows."""
     for row in ACTIONS:
         action = actions[row.id]
-        key = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-        if key:
-            yield actions.menu_title(action), action.text().replace("&", "").removesuffix("…"), key
+        keys = actions.shown_keys(row.id)
+        if keys:
+            yield actions.menu_title(action), action.text().replace("&", "").removesuffix("…"), keys
     for text, keys in canvas_rows():
         yield translate("shortcuts", "On the canvas"), text, keys
 

@@ -18,9 +18,11 @@ from engine.folders import Folders
 from workbench.actions import Actions
 from workbench.appearance import Appearance
 from workbench.engine_options import EngineOptions
+from workbench.key_bindings import KeyBindings
 from workbench.settings_dialog.appearance_page import AppearancePage
 from workbench.settings_dialog.cache_page import CachePage
 from workbench.settings_dialog.data_page import DataPage
+from workbench.settings_dialog.keys_page import KeysPage
 from workbench.settings_dialog.limits_page import LimitsPage
 from workbench.settings_dialog.masking_page import MaskingPage
 from workbench.settings_dialog.network_page import NetworkPage
@@ -41,6 +43,7 @@ class SettingsDialog(QDialog):
         appearance: Appearance,
         folders: Folders,
         actions: Actions,
+        keys: KeyBindings,
         tasks: Tasks,
         parent: QWidget,
     ) -> None:
@@ -50,12 +53,14 @@ class SettingsDialog(QDialog):
         self.appearance = AppearancePage(appearance, self)
         self.cache = CachePage(options, engine.cache, tasks, self)
         self.limits = LimitsPage(options, engine, tasks, self)
+        self.keys = KeysPage(keys, actions, self)
         self.network = NetworkPage(options, engine, tasks, self)
         self.masking = MaskingPage(options, self)
         self.tools = ToolsPage(options, self)
         self.data = DataPage(options, folders, actions, self)
         self.by_name: dict[str, Page] = {
             "appearance": self.appearance,
+            "keys": self.keys,
             "network": self.network,
             "cache": self.cache,
             "limits": self.limits,
