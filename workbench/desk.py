@@ -8,15 +8,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QUrl, Signal
-from PySide6.QtGui import QCursor, QDesktopServices, QGuiApplication, QUndoGroup
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QCursor, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine import Engine, EngineError, StorageError
 from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
 from workbench.agent_library import AgentLibrary
-from workbench.appearance import Appearance
 from workbench.canvas_actions import CanvasActions
 from workbench.context_menus import ContextMenus
 from workbench.documents import Documents
@@ -26,13 +25,13 @@ from workbench.file_drop import FileDrop
 from workbench.flow_tab import FlowTab
 from workbench.folder_watch import FolderWatch
 from workbench.help_menu import HelpMenu
-from workbench.key_bindings import KeyBindings
 from workbench.local_model import LocalModel
 from workbench.main_window import MainWindow
 from workbench.offered_pages import Views, offer_pages
 from workbench.overview import Overview, sample_title, usable_samples
 from workbench.page_tabs import PageTabs
 from workbench.pass_actions import PassActions
+from workbench.preferences import Preferences
 from workbench.run_actions import RunActions
 from workbench.run_panel.input_form import InputForm
 from workbench.saved_agents import SavedAgents
@@ -75,8 +74,7 @@ class Desk(QObject):
             flows=self.overview.flows,
         )
         offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks, views)
-        self.appearance = Appearance(window.actions_by_id, settings, self)
-        self.keys = KeyBindings(window.actions_by_id, settings, self)
+        self.preferences = Preferences(window, engine, settings, folders, self.options, self.tasks)
         self.help = HelpMenu(window, engine, folders)
         self.run_actions = RunActions(window, engine, self.documents, self.overview, self.tasks)
         ContextMenus(window, engine, self.documents, self.overview, self.run_actions, self.saved)
@@ -180,8 +178,6 @@ class Desk(QObject):
             "copy_summary": lambda: self._with_tab(self._copy_summary),
             "reload_profiles": self._reload_profiles,
             "offline": lambda: self._set_offline(actions["offline"].isChecked()),
-            "data_folder": self._show_data_folder,
-            "settings": self._show_settings,
         }
         for action_id, handler in handlers.items():
             actions[action_id].triggered.connect(lambda _checked=False, run=handler: run())
@@ -402,20 +398,6 @@ class Desk(QObject):
         """Put a banner over the documents."""
         self.window.banners.push(banner)
 
-    def _show_settings(self) -> None:
-        """Show the settings beside the window, or bring them to the front."""
-        from workbench.settings_dialog.dialog import SettingsDialog
-
-        dialog = self.window.findChild(SettingsDialog)
-        if dialog is None:
-            actions = self.window.actions_by_id
-            dialog = SettingsDialog(
-                self.engine, self.options, self.appearance, self.folders, actions, self.keys, self.tasks, self.window
-            )
-        dialog.show()
-        dialog.raise_()
-        dialog.activateWindow()
-
     def _take_files(self, paths: list[str]) -> None:
         """Open what was dropped: flows, or a model to serve."""
         for path in paths:
@@ -454,10 +436,6 @@ class Desk(QObject):
     async def _retry_history(self) -> None:
         if self.engine.history is not None and await self.engine.history.flush():
             self.show_banner(Banner(Message(kind="accent", title=self.tr("The runs are saved now."))))
-
-    def _show_data_folder(self) -> None:
-        self.folders.root.mkdir(parents=True, exist_ok=True)
-        QDesktopServices.openUrl(QUrl.fromLocalFile(str(self.folders.root)))
 
     # -- leaving ------------------------------------------------------------------------------------------------------
 
