@@ -13,6 +13,7 @@ from PySide6.QtGui import QDesktopServices, QKeySequence
 from PySide6.QtWidgets import QWidget
 
 from engine import Engine, EngineError, Problem, RunRow, StorageError, bundled, load_flow, read_flow
+from engine.events import Statistics
 from engine.flow.flow_check import check_flow
 from engine.flow.flow_spec import FlowSpec
 from engine.folders import Folders
@@ -28,6 +29,7 @@ from workbench.main_window import MainWindow
 from workbench.page_tabs import PageOffer, PageTabs
 from workbench.run_looks import STATUS_LOOKS, origin_word, run_look, run_text, status_word
 from workbench.run_panel.run_state import State
+from workbench.run_panel.summary import statistics_text
 from workbench.saved_agents import SavedAgents
 from workbench.settings import Settings
 from workbench.tasks import Tasks
@@ -305,8 +307,16 @@ class Overview(QObject):
         kind = "accent" if entry.usable else "warn"
         where = str(entry.path) if entry.path else self.tr("Comes with the workbench.")
         title = self.tr("Profile %1").replace("%1", name)
-        message = Message(kind=kind, title=title, text=problems or where, details=settings)
+        text = "\n".join(filter(None, (problems or where, self._used(name))))
+        message = Message(kind=kind, title=title, text=text, details=settings)
         self.banner_made.emit(Banner(message, buttons))
+
+    def _used(self, name: str) -> str:
+        """What the requests of a profile have used since the start; empty when there was none."""
+        used = self._engine.totals.get(name)
+        if used is None:
+            return ""
+        return self.tr("Since the start: %1").replace("%1", statistics_text(Statistics.of_run(used)))
 
     def _show_title(self) -> None:
         tab, page = self._documents.current, self._pages.current

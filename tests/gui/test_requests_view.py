@@ -1,6 +1,7 @@
 """The Requests tab: a line for each request while it goes on and when it is over, and the way to its branch."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
@@ -11,7 +12,11 @@ from pytestqt.qtbot import QtBot
 from engine.completion import Phase
 from engine.errors import Attempted
 from engine.events import AnyEvent, RequestFailed, Statistics
+from tests.helpers.fake_server import chat
+from tests.helpers.model_answers import flow_file
+from tests.helpers.qt_loop import run_qt
 from tests.helpers.run_events import Script, fan_out, statistics
+from tests.helpers.window import opened_on
 from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.requests_view import AGENT, COST, END, HOST, NUMBER, TIME, TOKENS_IN, WAITED, RequestsView
 
@@ -99,3 +104,18 @@ def test_a_click_shows_the_branch_and_a_narrow_panel_leaves_columns_out(panel: R
         shown.append([not page.table.isColumnHidden(column) for column in range(len(page.model.names))].count(True))
     assert shown[0] == len(page.model.names) > shown[1]
     assert not page.table.isColumnHidden(END)
+
+
+def test_what_a_profile_used_since_the_start_is_told_with_its_settings(tmp_path: Path) -> None:
+    path = flow_file(tmp_path / "one.flow.json", {"name": "First", "template": "Say yes."})
+
+    async def story() -> None:
+        async with opened_on(chat("Yes."), tmp_path / "home", [path]) as (bench, _server):
+            bench.desk.overview.show_profile("fake")
+            await bench.until(lambda: bench.banners)
+            assert "Since the start" not in bench.banner_texts()[0]
+            assert await bench.run_to_end() == "finished"
+            bench.desk.overview.show_profile("fake")
+            await bench.until(lambda: any("Since the start: Requests 1," in text for text in bench.banner_texts()))
+
+    run_qt(story(), 60)
