@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.alarms import AlarmLimits
     from engine.batch import Batch
     from engine.batch_output import write_results
     from engine.batch_store import BatchStore
@@ -134,6 +135,7 @@ __all__ = [
     "Agent",
     "AgentSpec",
     "AgentType",
+    "AlarmLimits",
     "AnswerGrader",
     "AnswerGrader2",
     "AnswerGraderBinary",
@@ -363,6 +365,7 @@ _MODULES = {
     ),
     "engine.embedded_server": ("EmbeddedServer", "ServerState", "ServerStatus"),
     "engine.engine": ("Engine",),
+    "engine.alarms": ("AlarmLimits",),
     "engine.engine_settings": ("EngineSettings",),
     "engine.errors": (
         "BatchError",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from engine.alarms import AlarmLimits
 from engine.atomic_file import read_limited, write_atomically
 from engine.errors import StorageError
 from engine.guards import Spending
@@ -36,6 +37,8 @@ class EngineSettings:
     """What one run may use."""
     day_budget: Spending = field(default_factory=Spending)
     """What all runs of a day may use, in local time."""
+    alarms: AlarmLimits = field(default_factory=AlarmLimits)
+    """When to tell of runs that cost much, fail, are slow or lose parts of their prompts."""
     breaker: bool = True
     """Whether an endpoint that fails five times in a row is left alone for a while."""
     logging: bool = False

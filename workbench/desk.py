@@ -104,10 +104,11 @@ class Desk(QObject):
         window.sample_wanted.connect(self._choose_sample)
         FileDrop(window).dropped.connect(self._take_files)
         self.documents.tab_added.connect(self._follow)
+        self.documents.tab_added.connect(self.preferences.alarms.follow)
         self.documents.tab_removed.connect(self._forget)
         self.documents.list_changed.connect(self._fill_recent)
         tellers = (self.documents, self.overview, self.saved, self.help, self.run_actions, self.model, self.tapes)
-        for part in tellers:
+        for part in (*tellers, self.preferences.alarms):
             part.banner_made.connect(self.show_banner)
         self.tasks.failed.connect(self.show_error)
         self._profiles.changed.connect(self._profiles_changed)

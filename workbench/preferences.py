@@ -5,6 +5,7 @@ from PySide6.QtGui import QDesktopServices
 
 from engine import Engine
 from engine.folders import Folders
+from workbench.alarm_banners import AlarmBanners
 from workbench.appearance import Appearance
 from workbench.engine_options import EngineOptions
 from workbench.key_bindings import KeyBindings
@@ -34,11 +35,13 @@ class Preferences(QObject):
         actions = window.actions_by_id
         self.appearance = Appearance(actions, settings, self)
         self.keys = KeyBindings(actions, settings, self)
+        self.alarms = AlarmBanners(options, self)
+        self.alarms.settings_wanted.connect(lambda: self.show_settings("alarms"))
         actions["settings"].triggered.connect(lambda: self.show_settings())
         actions["data_folder"].triggered.connect(lambda: self._show_data_folder())
 
-    def show_settings(self) -> None:
-        """Show the settings beside the window, or bring them to the front."""
+    def show_settings(self, page: str = "") -> None:
+        """Show the settings beside the window, or bring them to the front; `page` is one of SettingsDialog.by_name."""
         from workbench.settings_dialog.dialog import SettingsDialog
 
         dialog = self._window.findChild(SettingsDialog)
@@ -53,6 +56,8 @@ class Preferences(QObject):
                 self._tasks,
                 self._window,
             )
+        if page:
+            dialog.show_page(dialog.by_name[page])
         dialog.show()
         dialog.raise_()
         dialog.activateWindow()

@@ -1,18 +1,21 @@
 """Network, sensitive data and tools in the settings: checked at the field, in force at once, and kept."""
 
 import socket
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from engine import EngineSettings
+from engine import AlarmLimits, EngineSettings
 from tests.gui.test_settings_dialog import one_agent, settings_of
 from tests.helpers.asking import free_port
 from tests.helpers.fake_server import chat
+from tests.helpers.model_answers import announcement_answers
 from tests.helpers.qt_loop import run_qt
-from tests.helpers.window import opened, opened_on
+from tests.helpers.window import button, opened, opened_on
+from workbench.settings_dialog.dialog import SettingsDialog
 from workbench.settings_dialog.masking_page import PatternRow
 from workbench.settings_dialog.page import Field
 
@@ -183,5 +186,39 @@ def test_folders_and_hosts_of_tools_are_added_and_removed(tmp_path: Path) -> Non
             page.folders.list.setCurrentRow(0)
             bench.click(page.folders.remove)
             assert bench.engine.settings.tool_folders == ()
+
+    run_qt(story(), 60)
+
+
+def test_a_run_that_costs_more_than_wanted_is_told_and_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened_on(announcement_answers, tmp_path) as (bench, _server):
+            dialog = await settings_of(bench)
+            page = dialog.alarms
+            dialog.show_page(page)
+            assert {key: field.text() for key, field in page.fields.items()} == {
+                "run_cost": "",
+                "shortened_percent": "",
+                "error_percent": "20",
+                "slow_seconds": "30",
+            }
+            type_text(page.fields["error_percent"], "120")
+            assert "from 1 to 100" in page.fields["error_percent"].fault
+            type_text(page.fields["error_percent"], "")
+            type_text(page.fields["run_cost"], "0.0001")
+            wanted = EngineSettings(alarms=AlarmLimits(run_cost=Decimal("0.0001"), error_percent=0))
+            await bench.until(lambda: EngineSettings.load(bench.folders.engine_settings) == wanted)
+            dialog.reject()
+            await bench.reactivate()
+            assert await bench.run_to_end() == "finished"
+            await bench.until(lambda: len(bench.banner_texts()) == 1)
+            (told,) = bench.banner_texts()
+            assert told.startswith("The run of Release announcement has cost $0.000")
+            assert told.endswith("You want to be told above $0.0001. It goes on.")
+            bench.click(button(bench.banners[0], "Settings"))
+            await bench.until(lambda: bench.window.findChild(SettingsDialog) is not None)
+            found = bench.window.findChild(SettingsDialog)
+            assert isinstance(found, SettingsDialog)
+            assert found.list.currentItem().text() == "Alarms"
 
     run_qt(story(), 60)

@@ -19,6 +19,7 @@ from workbench.actions import Actions
 from workbench.appearance import Appearance
 from workbench.engine_options import EngineOptions
 from workbench.key_bindings import KeyBindings
+from workbench.settings_dialog.alarms_page import AlarmsPage
 from workbench.settings_dialog.appearance_page import AppearancePage
 from workbench.settings_dialog.cache_page import CachePage
 from workbench.settings_dialog.data_page import DataPage
@@ -55,6 +56,7 @@ class SettingsDialog(QDialog):
         self.limits = LimitsPage(options, engine, tasks, self)
         self.keys = KeysPage(keys, actions, self)
         self.network = NetworkPage(options, engine, tasks, self)
+        self.alarms = AlarmsPage(options, self)
         self.masking = MaskingPage(options, self)
         self.tools = ToolsPage(options, self)
         self.data = DataPage(options, folders, actions, self)
@@ -64,6 +66,7 @@ class SettingsDialog(QDialog):
             "network": self.network,
             "cache": self.cache,
             "limits": self.limits,
+            "alarms": self.alarms,
             "masking": self.masking,
             "tools": self.tools,
             "data": self.data,
