@@ -26,6 +26,7 @@ from engine.events import (
     RunResult,
     RunStarted,
     Statistics,
+    StopProved,
     ToolCalled,
     Warned,
     reached_no_server,
@@ -42,6 +43,7 @@ from engine.recorded_runs import resume_point, start_point
 from engine.run import Run
 from engine.run_history import COMMITTED_AT_ONCE, RecordedRun, RunRow
 from engine.statistics import per_second_text
+from engine.stop_proof import stop_text
 from engine.thinking_answer import audit_warning, audited, thinking_point
 
 BOLD, DIM = "1", "2"
@@ -301,7 +303,7 @@ class _Text(_Writer):
                 words.pieces = [(True, event.reasoning), (False, event.content)]
             words.figures = _figures(event)
             self._advance()
-        elif self._shown is None and (note := progress_line(event)):
+        elif (self._shown is None or isinstance(event, StopProved)) and (note := progress_line(event)):
             self.terminal.note(note)
         if not self.is_kept(event) and (warning := audit_warning(event)):
             self.terminal.note(f"warning: {warning}")
@@ -381,6 +383,8 @@ def progress_line(event: AnyEvent) -> str:
             return f"{_place(event)}: {_call(event)}"
         case BranchFailed():
             return f"{_place(event)}: failed: {event.error.message}"
+        case StopProved():
+            return f"{_place(event)}: stopped; {stop_text(event)}"
         case Warned() | PromptShortened():
             return f"warning: {event.message}"
         case _:

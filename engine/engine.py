@@ -50,6 +50,7 @@ from engine.run_prompts import RunPrompts
 from engine.run_tape import RunTape, tape_file
 from engine.sqlite_cache import SqliteCache
 from engine.statistics import RequestStatistic
+from engine.stop_proof import prove_stopped
 from engine.tokenizers import TokenCount, Tokenizer, Tokenizers
 from engine.trust import TrustStore
 
@@ -381,6 +382,7 @@ class Engine:
                 fetch=partial(get_page, self._transport),
             ),
             replayed=None if self._replay is None else replayed(self._replay.recorded),
+            prove=partial(prove_stopped, self._transport) if self._replay is None else None,
         )
         if tape is not None:
             cached = self._pipeline.cache is not None and use_cache

@@ -272,6 +272,33 @@ class RequestFailed(Event, frozen=True, tag="request_failed"):
     memory: int = 0
 
 
+class StopProof(StrEnum):
+    """Whether a server stopped when its call was cut by a stop of the run."""
+
+    STOPPED = "stopped"
+    """No slot of the server works any more."""
+    WORKING = "still working"
+    """A slot still works, on this call or on another one."""
+    CLOSED = "connection closed"
+    """The connection is closed; the server cannot tell what it does."""
+    SILENT = "no answer"
+    """The connection is closed; the server was asked and did not answer."""
+
+
+class StopProved(Event, frozen=True, tag="stop_proved"):
+    """What is known of the server of a call that a stop of the run cut off."""
+
+    attempt: int
+    profile: str
+    proof: StopProof
+    busy: int = 0
+    """Slots that work."""
+    slots: int = 0
+    """Slots the server has; 0: it did not say."""
+    seconds: float = 0.0
+    """How long it was asked."""
+
+
 class HandlerFailed(Event, frozen=True, tag="handler_failed"):
     """The handler could not use the answer of an attempt."""
 
@@ -404,6 +431,7 @@ AnyEvent = (
     | ToolCalled
     | CompletionFinished
     | RequestFailed
+    | StopProved
     | HandlerFailed
     | Graded
     | Merged

@@ -1,14 +1,16 @@
 """A run of a flow: starts its walk, hands its events on, and makes sure that it ends once."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextvars import copy_context
+from time import time
 from types import TracebackType
 
 from engine.clients.wire_tape import current_tape
 from engine.completion import Completer
-from engine.events import AnyEvent, RunFinished, Warned
+from engine.events import AnyEvent, RunFinished, StopProved, Warned
 from engine.flow.breakpoints import Breakpoints
 from engine.flow.context import Context
 from engine.flow.event_buffer import EventBuffer
@@ -26,6 +28,9 @@ from engine.run_history import RunHistory
 from engine.run_prompts import RunPrompts, current_prompts
 from engine.run_tape import RunTape
 from engine.statistics import RequestStatistic
+from engine.stop_proof import Prove
+
+log = logging.getLogger(__name__)
 
 EVENTS_AHEAD = 256
 """Events a run may be ahead of who reads them; then its sockets wait."""
@@ -51,7 +56,9 @@ class Run:
         grants: Grants = NO_GRANTS,
         prompts: RunPrompts | None = None,
         replayed: Replayed | None = None,
+        prove: Prove | None = None,
     ) -> None:
+        """Prepare; `prove` asks the servers of calls that a stop cuts off, before the last event."""
         self.id = secrets.token_hex(6)
         self._prompts = prompts
         self.tape: RunTape | None = None
@@ -80,6 +87,9 @@ class Run:
             replayed=replayed,
         )
         self._task: asyncio.Task[list[Context]] | None = None
+        self._prove = prove
+        self._stopped = False
+        self._proof: asyncio.Task[None] | None = None
         self._finished: RunFinished | None = None
 
     async def __aenter__(self) -> "Run":
@@ -100,7 +110,7 @@ class Run:
         surroundings.run(current_tape.set, self.tape.wire if self.tape is not None else None)
         self._task = asyncio.create_task(self._walk.run(), context=surroundings)
         # Not in the task itself: one that is cancelled before its first step runs nothing of its own.
-        self._task.add_done_callback(lambda _: self._end())
+        self._task.add_done_callback(lambda _: self._over())
         return self
 
     async def __aexit__(
@@ -110,8 +120,12 @@ class Run:
         self._events.abandon()
         if self._task is None:
             return
+        self._stopped = False  # nobody waits for a proof
         self._task.cancel()
         await asyncio.wait([self._task])
+        if self._proof is not None:
+            self._proof.cancel()
+            await asyncio.wait([self._proof])
         self._end()
         if (fault := self._fault()) is not None:
             raise fault
@@ -149,9 +163,43 @@ class Run:
         return await self._events.take(within)
 
     def stop(self) -> None:
-        """Cancel every request at once and keep what came; the last events follow, with the status `stopped`."""
+        """Cancel every request at once and keep what came; the last events follow, with the status `stopped`.
+
+        Servers that can tell are asked whether they stopped, for at most two seconds.
+        """
         if self._task is not None:
+            self._stopped = True
             self._task.cancel()
+
+    def _over(self) -> None:
+        """The walk is over: end the run, after a stop as soon as is known what the servers do."""
+        if self._stopped and self._prove is not None and self._walk.cut_calls and self._finished is None:
+            self._proof = asyncio.get_running_loop().create_task(self._prove_stopped(self._prove))
+            self._proof.add_done_callback(lambda _: self._end())
+        else:
+            self._end()
+
+    async def _prove_stopped(self, prove: Prove) -> None:
+        cut = self._walk.cut_calls
+        try:
+            proofs = await prove([call for _, _, call in cut])
+        except Exception as fault:
+            log.warning("Whether the servers stopped is not known: %s", fault)
+            return
+        for (place, attempt, call), found in zip(cut, proofs, strict=True):
+            # Nobody waits for room here: a stop does not depend on who reads the events.
+            self._emit(
+                StopProved(
+                    time=time(),
+                    attempt=attempt,
+                    profile=call.profile.name,
+                    proof=found.proof,
+                    busy=found.busy,
+                    slots=found.slots,
+                    seconds=found.seconds,
+                    **place,
+                )
+            )
 
     def _end(self) -> None:
         """Make sure, as often as called, that there is one last event and nothing after it."""

@@ -11,6 +11,7 @@ from engine.clients.failures import Place, retry_after, status_error, unexpected
 from engine.clients.transport import Reply, Transport
 from engine.clients.watchdog import Limits
 from engine.completion import Chunk
+from engine.cut_calls import CutCall, current_cuts
 from engine.errors import ProtocolError, RequestError
 
 MAX_BODY = 64 * 1024 * 1024
@@ -48,7 +49,8 @@ class Attempt:
         self._reader: Reader | None = None
         self._start = b""
         self._whole = False
-        self._done = False
+        self._done = self._failed = False
+        self._url = wire.url
         self._progress = 0
         body = msgspec.json.encode(wire.body)
         self.size = len(body)
@@ -71,6 +73,13 @@ class Attempt:
 
     async def opened(self) -> None:
         """Wait until the answer begins; raises RequestError when it is none that can be read."""
+        try:
+            await self._open()
+        except RequestError:
+            self._failed = True
+            raise
+
+    async def _open(self) -> None:
         self._reply = reply = await self._opening.reply()
         if not 200 <= reply.status < 300:
             self.asked_wait = retry_after(reply.headers)
@@ -143,6 +152,9 @@ class Attempt:
 
     async def close(self) -> None:
         """Free the connection: at once when the answer is not complete."""
+        if not (self._done or self._failed) and (cuts := current_cuts.get()) is not None:
+            server = self._reply.headers.get("server", "") if self._reply else ""
+            cuts.append(CutCall(self._request.profile, self._url, "llama.cpp" in server.lower()))
         if self._reply is None:
             await self._opening.abandon()
         elif self._done and self._reader is not None and self._reader.error is None:

@@ -1,4 +1,4 @@
-"""Token ids from a llama.cpp server: `POST /tokenize` and `POST /detokenize` beside its OpenAI interface."""
+"""What a llama.cpp server tells beside its OpenAI interface: token ids of texts, and which of its slots work."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +17,10 @@ MAX_ANSWER = 16 * 1024 * 1024
 
 class _Tokens(msgspec.Struct):
     tokens: list[int]
+
+
+class _Slot(msgspec.Struct):
+    is_processing: bool
 
 
 class _Content(msgspec.Struct):
@@ -41,21 +45,40 @@ async def detokenize(transport: Transport, profile: ModelProfile, tokens: Sequen
         raise unexpected_type("no text", answer, Place.of(profile, profile.url)) from error
 
 
+async def slots_at_work(transport: Transport, profile: ModelProfile, base: str) -> tuple[int, int]:
+    """How many slots of the server at this address work, and how many it has; raises RequestError when it cannot tell.
+
+    Nothing of the answer but `is_processing` is read: slots also have prompts, which may be somebody else's.
+    """
+    url = f"{base}/slots"
+    answer = await _sent(transport, "GET", profile, url, b"", "The server does not list its slots.")
+    try:
+        slots = msgspec.json.decode(answer, type=list[_Slot])
+    except msgspec.MsgspecError as error:
+        raise unexpected_type("no list of slots", answer, Place.of(profile, url)) from error
+    if not slots:
+        raise unexpected_type("no slots", answer, Place.of(profile, url))
+    return sum(slot.is_processing for slot in slots), len(slots)
+
+
 async def _ask(transport: Transport, profile: ModelProfile, path: str, body: Mapping[str, object]) -> bytes:
     url = profile.url.rstrip("/").removesuffix("/v1") + path
+    hint = f"The server may lack {path}; set tokenizer=fallback in the profile {profile.name}."
+    return await _sent(transport, "POST", profile, url, msgspec.json.encode(body), hint)
+
+
+async def _sent(transport: Transport, method: str, profile: ModelProfile, url: str, body: bytes, hint: str) -> bytes:
     place = Place.of(profile, url)
     options = profile.options
     limits = Limits(connect=options.connect_timeout, progress=options.idle_timeout, idle=options.idle_timeout)
-    opening = transport.send(
-        "POST", url, headers=headers(profile), body=msgspec.json.encode(body), place=place, limits=limits
-    )
+    opening = transport.send(method, url, headers=headers(profile), body=body, place=place, limits=limits)
     reply = None
     try:
         reply = await opening.reply()
         answer = await reply.body(MAX_ANSWER)
         if reply.status != 200:
             error: RequestError = status_error(reply.status, reply.headers, answer[:8192], place)
-            error.hint = f"The server may lack {path}; set tokenizer=fallback in the profile {profile.name}."
+            error.hint = hint
             raise error
         return answer
     finally:

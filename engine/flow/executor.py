@@ -12,6 +12,7 @@ from types import MappingProxyType
 import msgspec
 
 from engine.completion import Completer
+from engine.cut_calls import CutCall
 from engine.events import REPLAY, AnyEvent, RunFinished, RunStarted, Statistics, Warned
 from engine.flow import trace as symbol
 from engine.flow.branches import Branches, RunState
@@ -21,7 +22,7 @@ from engine.flow.conversation_setup import with_answer
 from engine.flow.deadline import Deadline
 from engine.flow.flow import Flow, Limits
 from engine.flow.frozen import Frozen, FrozenAgents
-from engine.flow.place import Emit, send
+from engine.flow.place import Emit, Place, send
 from engine.flow.profile_resolver import ProfileResolver
 from engine.flow.recorded_answers import RecordedAnswers
 from engine.flow.recorder import Keep, Recorder
@@ -112,6 +113,11 @@ class Walk:
         for statistic in self._requests.by_agent.values():
             total.join(statistic)
         return total
+
+    @property
+    def cut_calls(self) -> Sequence[tuple[Place, int, CutCall]]:
+        """The calls that were cancelled: where, which attempt, and what was cut."""
+        return self._requests.cut
 
     def known_profiles(self) -> dict[str, str]:
         """Agent → name of the profile that will answer, as far as that is known before the run."""

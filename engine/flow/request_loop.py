@@ -1,5 +1,6 @@
 """Asks a model for one branch: attempts, streaming, the handler, what it cost."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,6 +12,7 @@ import msgspec
 
 from engine.completion import Chunk, Completer, Completion, FinishReason, Stream
 from engine.conversation import Conversation, Role, ToolChoice, ToolUse, Turn
+from engine.cut_calls import CutCall, current_cuts
 from engine.errors import BudgetExceeded, EngineError, FlowError, HandlerError, RequestError, ServerError, ToolError
 from engine.events import (
     CacheHit,
@@ -102,6 +104,8 @@ class RequestLoop:
         self._spent = Decimal(0)
         self.frozen: FrozenAgents | None = None
         """Agents whose recorded answers are used."""
+        self.cut: list[tuple[Place, int, CutCall]] = []
+        """Calls that were cancelled: where, which attempt, and what was cut."""
         self.by_agent: dict[str, RequestStatistic] = {}
         """Totals of this walk by agent name."""
 
@@ -284,6 +288,8 @@ class RequestLoop:
         tools = None
         if asking.offer is not None:
             tools = (asking.offer if handler.calls_tools else asking.offer.choosing(ToolUse.NONE)).choice
+        cuts: list[CutCall] = []
+        current_cuts.set(cuts)
         try:
             async with self._opened(asking, conversation, tools) as stream:
                 async for chunk in stream:
@@ -311,6 +317,8 @@ class RequestLoop:
                 handler.keep(partial, context)
             # Nobody waits for room here: stopping a run does not depend on who reads its events.
             self._emit(_broken_off(asking, partial, exc))
+            if isinstance(exc, asyncio.CancelledError) and cuts:
+                self.cut.append((place, attempt, cuts[-1]))
             raise
 
     async def _progress(self, chunk: Chunk, place: Place, attempt: int) -> None:

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from engine import Agent, AgentType, Context, Engine, Flow
 from engine.embedded_server import EmbeddedServer, Endpoint, ServerState, bundled_model
 from engine.errors import LocalModelError
+from engine.events import AnyEvent, ChunkReceived, StopProof, StopProved
 from engine.process_identity import start_mark
 
 MISSING = [
@@ -256,3 +258,20 @@ async def test_a_stale_record_that_names_a_stranger_kills_nothing(server: Embedd
     assert start_mark(stranger.pid)
     stranger.terminate()
     await stranger.wait()
+
+
+async def test_a_stop_is_proved_by_the_slots_of_the_server(server: EmbeddedServer) -> None:
+    async with Engine(server=server) as engine:
+        profile = engine.profiles.get("embedded-chat")
+        agent = Agent("Talker", AgentType.COMPLETION, profile=profile, template="Count to a thousand, in words.")
+        events: list[AnyEvent] = []
+        async with engine.run(Flow(name="Talk", agents=(agent,)), Context({})) as run:
+            async for event in run:
+                events.append(event)
+                if isinstance(event, ChunkReceived):
+                    run.stop()
+    told = [event for event in events if isinstance(event, StopProved)]
+    assert [(one.agent, one.proof, one.busy) for one in told] == [("Talker", StopProof.STOPPED, 0)]
+    assert told[0].slots > 0
+    assert run.finished is not None
+    assert run.finished.status == "stopped"

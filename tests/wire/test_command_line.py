@@ -341,8 +341,9 @@ def test_an_interrupted_run_prints_and_records_what_there_is(
             assert process.stderr.read() == ""
         assert server.hung_up.wait(10)
     assert process.returncode == 130
-    assert [line["type"] for line in lines[-2:]] == ["completion_finished", "run_finished"]
-    assert lines[-2]["finish_reason"] == "STOPPED"
+    assert [line["type"] for line in lines[-3:]] == ["completion_finished", "stop_proved", "run_finished"]
+    assert lines[-3]["finish_reason"] == "STOPPED"
+    assert lines[-2]["proof"] == "connection closed"
     assert lines[-1]["status"] == "stopped"
     with sqlite3.connect(home / "history.sqlite") as connection:
         used = "requests, in_tokens > 0, out_tokens, provenance"

@@ -31,6 +31,7 @@ from engine.events import (
     RunFinished,
     RunStarted,
     SplitStarted,
+    StopProved,
     ToolCalled,
     Warned,
 )
@@ -180,7 +181,9 @@ class RunOverlay:
                 self._note(event)
             case RunFinished():
                 self._finish_run(event)
-            case SplitStarted() | RequestFormed() | RequestFailed() | ToolCalled() | PlanChanged() | FileProduced():
+            case SplitStarted() | RequestFormed() | RequestFailed() | StopProved() | ToolCalled():
+                pass
+            case PlanChanged() | FileProduced():
                 pass
             case _:
                 assert_never(event)

@@ -6,10 +6,10 @@ from math import ceil
 from PySide6.QtCore import QCoreApplication
 
 from engine.completion import FinishReason, ReasoningAudit
-from engine.events import ErrorInfo, GradeOutcome
+from engine.events import ErrorInfo, GradeOutcome, StopProof
 from workbench.run_panel.run_model import RunModel
 from workbench.run_panel.run_state import OPEN_STATES, Attempt, Branch, State, Step, grade_outcome
-from workbench.text_format import stale_text, tokens_text
+from workbench.text_format import seconds_text, stale_text, tokens_text
 from workbench.token_estimate import CHARACTERS_PER_TOKEN
 from workbench.widgets.banner import Message
 
@@ -73,7 +73,7 @@ def branch_message(branch: Branch, now: float) -> RunMessage | None:
     if attempt.from_thinking:
         title = translate("RunPanel", "This is no answer of the model: its thinking was taken as the answer.")
         return RunMessage(kind="accent", title=title, icon="reasoning")
-    message = truncation_message(attempt) or grade_message(branch)
+    message = stop_message(attempt) or truncation_message(attempt) or grade_message(branch)
     if message is not None:
         return message
     return frozen_message(branch.agent, attempt)
@@ -83,6 +83,20 @@ def _audited(message: RunMessage, attempt: Attempt) -> RunMessage:
     """With what helps when thinking took the place of the answer, or the limit was too low."""
     limited = attempt.finish_reason is FinishReason.TOKEN_LIMIT_REACHED
     return replace(message, audited=attempt if attempt.audit is not None else None, limited=limited)
+
+
+def stop_message(attempt: Attempt) -> RunMessage | None:
+    """That the server works on although the call was stopped, None unless it said so."""
+    told = attempt.proof
+    if told is None or told.proof is not StopProof.WORKING:
+        return None
+    title = translate(
+        "RunPanel", "The call was stopped, but its server still works: %1 of %2 slots were busy after %3."
+    )
+    for mark, value in (("%1", str(told.busy)), ("%2", str(told.slots)), ("%3", seconds_text(told.seconds))):
+        title = title.replace(mark, value)
+    text = translate("RunPanel", "Perhaps for somebody else. If not, it does not see that the connection was closed.")
+    return RunMessage(kind="warn", title=title, text=text, profile=attempt.profile)
 
 
 def truncation_message(attempt: Attempt) -> RunMessage | None:

@@ -37,6 +37,7 @@ from engine.events import (
     RunStarted,
     SplitStarted,
     Statistics,
+    StopProved,
     ToolCalled,
     Warned,
 )
@@ -52,6 +53,8 @@ from workbench.run_panel.run_state import (
     answer_state,
 )
 from workbench.run_panel.run_totals import completed, wall_seconds
+
+_Noted = CacheHit | Retrying | PromptShortened | ToolCalled | HandlerFailed | Graded | Merged | StopProved
 
 
 class RunModel(QObject):
@@ -234,7 +237,7 @@ class RunModel(QObject):
                 self._fail_branch(event)
             case RunFinished():
                 self._finish_run(event)
-            case CacheHit() | Retrying() | ToolCalled() | HandlerFailed() | Graded() | Merged():
+            case CacheHit() | Retrying() | ToolCalled() | HandlerFailed() | Graded() | Merged() | StopProved():
                 self._note(event)
             case PromptShortened() | Warned() | FileProduced() | PlanChanged() | Paused() | RequestFailed():
                 self._note_of_run(event)
@@ -383,7 +386,7 @@ class RunModel(QObject):
             step.spent.add(event.statistics)
         step.change(branch, attempt.state)
         branch.ended = event.time
-        self._end_attempt(step, attempt, event.time)
+        step.end_attempt(attempt, event.time)
         self.branch_changed.emit(event.step, event.branch)
 
     def _note_of_run(self, event: AnyEvent) -> None:
@@ -400,9 +403,7 @@ class RunModel(QObject):
             self.paused[event.step] = event
             self.pause_changed.emit()
 
-    def _note(
-        self, event: CacheHit | Retrying | PromptShortened | ToolCalled | HandlerFailed | Graded | Merged
-    ) -> None:
+    def _note(self, event: _Noted) -> None:
         if isinstance(event, Merged):
             self._step(event).merged = (event.inputs, event.outputs)
             return
@@ -411,6 +412,8 @@ class RunModel(QObject):
         if isinstance(event, Graded):
             step.note_grade(branch, event)
             self.graded.emit(event.step, event.branch)
+        elif isinstance(event, StopProved):
+            self._attempt(event, event.attempt).proof = event
         elif isinstance(event, HandlerFailed):
             attempt = self._attempt(event, event.attempt)
             attempt.failure, attempt.state = event.reason, State.REJECTED
@@ -461,7 +464,7 @@ class RunModel(QObject):
                 attempt.state, attempt.error = State.FAILED, event.error
                 if event.error.partial and not attempt.content.length:
                     attempt.content.settle(event.error.partial)
-            self._end_attempt(step, attempt, event.time)
+            step.end_attempt(attempt, event.time)
         if step.ended is None and step.state not in OPEN_STATES:
             step.ended = event.time
         self.branch_changed.emit(event.step, event.branch)
@@ -486,13 +489,6 @@ class RunModel(QObject):
                     branch.ended = moment
                     if branch.attempt is not None and branch.attempt.state is State.RUNNING:
                         branch.attempt.state = State.STOPPED
-                        self._end_attempt(step, branch.attempt, moment)
+                        step.end_attempt(branch.attempt, moment)
                     self.branch_changed.emit(step.number, branch.path)
         self.run_finished.emit()
-
-    @staticmethod
-    def _end_attempt(step: Step, attempt: Attempt, moment: float) -> None:
-        step.open_attempts.discard(attempt)
-        attempt.ended = attempt.ended or moment
-        if attempt.spans and attempt.spans[-1].end is None:
-            attempt.spans[-1].end = moment

@@ -14,6 +14,7 @@ from engine.events import (
     PromptShortened,
     Retrying,
     Statistics,
+    StopProved,
     ToolCalled,
 )
 from engine.formed_request import FormedRequest
@@ -207,6 +208,8 @@ class Attempt:
     """What its thinking did to the answer."""
     from_thinking: bool = False
     """A person took the thinking of an earlier run as the answer."""
+    proof: StopProved | None = None
+    """What is known of its server after a stop."""
     failure: str = ""
     """Why the handler could not use the answer."""
     error: ErrorInfo | None = None
@@ -354,6 +357,13 @@ class Step:
         self.counts[branch.state] -= 1
         branch.state = state
         self.counts[state] = self.counts.get(state, 0) + 1
+
+    def end_attempt(self, attempt: Attempt, moment: float) -> None:
+        """Nothing more comes of an attempt."""
+        self.open_attempts.discard(attempt)
+        attempt.ended = attempt.ended or moment
+        if attempt.spans and attempt.spans[-1].end is None:
+            attempt.spans[-1].end = moment
 
     def note_grade(self, branch: Branch, graded: Graded) -> None:
         """A branch was graded; once, but for one that walks on from a recorded run."""

@@ -7,7 +7,7 @@ from PySide6.QtGui import QFontMetricsF, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from engine.completion import FinishReason
-from engine.events import Graded
+from engine.events import Graded, StopProof, StopProved
 from workbench.run_panel.labels import GRADE_LOOKS, grade_text, state_word
 from workbench.run_panel.run_state import Attempt, Branch, State, Step, grade_outcome
 from workbench.text_format import cost_text, rate_text, seconds_text, tokens_text
@@ -52,12 +52,30 @@ def attempt_figures(branch: Branch, attempt: Attempt, now: float) -> list[Figure
         Figure(translate("StatisticsLine", "Reasoning"), tokens_text(thought, thought_estimated and thought > 0)),
         Figure(translate("StatisticsLine", "Cost"), cost_of_attempt(attempt)),
         Figure(translate("StatisticsLine", "Finish"), finish_text(attempt), drop=2),
+        *([] if attempt.proof is None else [_proof_figure(attempt.proof)]),
         Figure(translate("StatisticsLine", "Retries"), str(len(attempt.retries) + asked_again), drop=3),
     ]
 
 
 def _grade_figure(grade: Graded) -> Figure:
     return Figure(translate("StatisticsLine", "Grade"), grade_text(grade), GRADE_LOOKS[grade_outcome(grade)][1])
+
+
+def _proof_figure(told: StopProved) -> Figure:
+    """What the server of a stopped call does."""
+    color = "warn" if told.proof is StopProof.WORKING else "text"
+    return Figure(translate("StatisticsLine", "Server"), proof_text(told), color)
+
+
+def proof_text(told: StopProved) -> str:
+    """Whether the server stopped, in words."""
+    words = {
+        StopProof.STOPPED: translate("StatisticsLine", "stopped"),
+        StopProof.WORKING: translate("StatisticsLine", "still works (%1 of %2 slots)"),
+        StopProof.CLOSED: translate("StatisticsLine", "connection closed"),
+        StopProof.SILENT: translate("StatisticsLine", "connection closed, does not answer"),
+    }
+    return words[told.proof].replace("%1", str(told.busy)).replace("%2", str(told.slots))
 
 
 def cost_of_attempt(attempt: Attempt) -> str:
