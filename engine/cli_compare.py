@@ -306,9 +306,7 @@ class _Runner:
         self._terminal.note(f"{counted(count, 'cell')} {'is' if count == 1 else 'are'} in {out}")
 
     async def _export(self, comparison: Comparison) -> ComparisonExport:
-        entries = self._engine.profiles.profiles()
-        keys = {entry.profile.api_key for entry in entries if entry.profile is not None}
-        return await ComparisonExport.of(self._store, comparison.id, secrets=keys - {""})
+        return await ComparisonExport.of(self._store, comparison.id, secrets=self._engine.profiles.secrets())
 
     async def _ended(self, comparison: Comparison, progress: CompareProgress) -> int:
         figures = await asyncio.to_thread((await self._export(comparison)).figures)

@@ -12,11 +12,13 @@ from engine.cli_input import open_flow, usage
 from engine.cli_options import Options
 from engine.cli_text import DONE
 from engine.errors import FlowInvalid
+from engine.export_page import refuse_keys
 from engine.flow.export_mermaid import mermaid_text
 from engine.flow.export_python import python_text
 from engine.flow.flow_check import check_flow
-from engine.flow.flow_file import LoadedFlow
+from engine.flow.flow_file import LoadedFlow, flow_text
 from engine.flow.subflow_files import FlowFiles
+from engine.profile_store import ProfileStore
 
 Draw = Callable[[LoadedFlow, str, Path, str], int]
 """Draws a flow in a format into a file, in a theme; the exit status."""
@@ -44,6 +46,8 @@ def export(
     if theme not in ("dark", "light"):
         usage(f'--theme: found "{theme}", expected dark or light.')
     loaded = open_flow(flow)
+    secrets = ProfileStore(options.folders.profiles).secrets()
+    refuse_keys(flow_text(loaded.spec), secrets, "The flow was not exported", hint="Take it out of the flow.")
     if to in PICTURES:
         if not drawing:
             usage("Pictures are drawn by the command workbench, not by the engine alone.")

@@ -18,6 +18,7 @@ from engine.flow.subflow_files import origin_path
 from engine.formed_request import FORMS, FormedRequest, request_text
 from engine.history_changes import salvage
 from engine.number_text import cost_text
+from engine.profile_store import ProfileStore
 from engine.recorded_calls import calls
 from engine.recorded_runs import recorded_flow
 from engine.run_comparison import compare_runs
@@ -192,7 +193,8 @@ def runs_export(
 
     async def write() -> int:
         recorded = await RunHistory(options.folders.history).run(run_id)
-        text = export_run(recorded, form)
+        secrets = ProfileStore(options.folders.profiles).secrets()
+        text = export_run(recorded, form, secrets=secrets)
         if output is None:
             options.terminal.document(text)
         else:

@@ -10,19 +10,20 @@ KEY_SHAPE = re.compile(
     r"\b(?:sk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{36,}|xox[abp]-[0-9A-Za-z-]{20,}"
     r"|AIza[0-9A-Za-z_-]{35}|hf_[A-Za-z0-9]{30,})"
 )
+FIND_IT = "Find it with `workbench runs show`, and take the key out of the prompt it came from."
 _ACTING = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff\\ud800-\\udfff"
     "\\U000e0000-\\U000e007f]"
 )
 
 
-def refuse_keys(text: str, secrets: Collection[str], what: str) -> None:
+def refuse_keys(text: str, secrets: Collection[str], what: str, *, hint: str = FIND_IT) -> None:
     """Raise StorageError for a text with one of `secrets`, or what looks like a key; `what` begins the message."""
     found = next((secret for secret in secrets if len(secret) >= 8 and secret in text), None)
     if found is not None or KEY_SHAPE.search(text):
         raise StorageError(
             f"{what}: it holds a text that {'is' if found else 'looks like'} a key.",
-            hint="Find it with `workbench runs show`, and take the key out of the prompt it came from.",
+            hint=hint,
         )
 
 

@@ -87,6 +87,11 @@ class ProfileStore:
         """Every profile with its faults, sorted by name."""
         return [self.entry(name) for name in self.names()]
 
+    def secrets(self) -> frozenset[str]:
+        """The keys and header values of all profiles: what no export may hold."""
+        found = (entry.profile for entry in self.profiles() if entry.profile is not None)
+        return frozenset(text for one in found for text in (one.api_key, *one.options.headers.values()) if text)
+
     def entry(self, name: str) -> ProfileEntry:
         """One profile with its faults; raises ProfileNotFound."""
         self._require(name)

@@ -1,7 +1,7 @@
 """What can be done with recorded runs: go on, start from an agent, repeat, freeze, export, compare, delete."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -255,7 +255,7 @@ class RunActions(QObject):
     async def export_to(self, run_id: str, form: str, path: Path) -> None:
         """Write a run to a file; raises StorageError, also when a key would get into it."""
         recorded = await self._engine.recorded.run(run_id)
-        secrets = self._secrets()
+        secrets = self._engine.profiles.secrets()
 
         def write() -> None:
             write_atomically(path, export_run(recorded, form, secrets=secrets).encode("utf-8", "replace"))
@@ -268,10 +268,6 @@ class RunActions(QObject):
             BannerButton(self.tr("Show folder"), partial(_open, path.parent)),
         ]
         self.banner_made.emit(Banner(Message(kind="accent", title=title, text=str(path), icon="export"), buttons))
-
-    def _secrets(self) -> Collection[str]:
-        found = (entry.profile.api_key for entry in self._engine.profiles.profiles() if entry.profile is not None)
-        return {key for key in found if key}
 
     def compare(self, first: str = "", second: str = "") -> "RunComparisonDialog":
         """Show two runs side by side; what is not given is chosen there."""

@@ -199,6 +199,36 @@ def test_runs_are_repeated_compared_exported_and_deleted(
     assert "3 deleted" in capsys.readouterr().out
 
 
+def test_neither_a_run_nor_a_flow_with_a_key_in_it_is_exported(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "canary-of-a-profile-0123"
+    with FakeServer(chat(f"it is {secret}")) as server:
+        write_tested(home, server.url, apiKey=secret)
+        assert main(["run", chain(tmp_path), "--json", "--quiet"]) == 0
+    run = run_id_of(capsys.readouterr().out)
+    places = {
+        "name": {"name": f"A {secret}"},
+        "template": {"template": f"use {secret}"},
+        "shape": {"template": "use sk-abcdefghijklmnopqrstuvwxyz123456"},
+        "system": {"system": secret},
+        "handler": {"handler": {"type": "text", "key": secret}},
+        "address": {"template": f"https://x.example/?key={secret}"},
+    }
+    commands = [["runs", "export", run, "--to", form] for form in ("json", "md", "html")]
+    for place, more in places.items():
+        (folder := tmp_path / place).mkdir()
+        path = flow_file(folder, [agent("First", "first", None) | more])
+        commands += [["export", path, "--to", form, "-o", str(folder / "out")] for form in ("python", "mermaid", "svg")]
+    for command in commands:
+        assert main(command) != 0
+        told = capsys.readouterr()
+        assert "was not exported" in told.err
+        assert "a key" in told.err
+        assert secret not in told.out + told.err
+    assert list(tmp_path.rglob("out")) == []
+
+
 def looping(folder: Path) -> str:
     """Twenty calls: a split of three that is merged, a loop of eight, and a chain."""
     agents = [

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from engine import Agent, AgentType, Context, Engine, Flow
+from engine import Agent, AgentType, Context, Engine, Flow, Next
 from engine.cache import MemoryCache
 from engine.clients.recovery import Requests
 from engine.conversation import Conversation, ImagePart, Role, ToolChoice, ToolDefinition, Turn
 from engine.errors import AuthenticationFailed, CircuitOpen, RateLimited, RequestError, RequestRejected, ServerError
-from engine.events import ChunkReceived, CompletionFinished, Retrying, Warned
+from engine.events import BranchFailed, ChunkReceived, CompletionFinished, Retrying, Warned
 from engine.profile import ModelProfile, Provider
 from engine.profile_store import ProfileStore
 from tests.helpers.asking import ask, profile_for, requests, stream_of
@@ -288,3 +288,21 @@ async def test_a_run_through_an_endpoint_that_fails_every_third_request_loses_an
     assert len([event for event in events if isinstance(event, Retrying)]) == len(server.requests) - 40
     assert not [event for event in events if isinstance(event, Warned)]
     assert run.finished.statistics.requests == 40
+
+
+async def test_a_cut_answer_is_kept_fails_what_comes_after_and_is_not_given_again() -> None:
+    with FakeServer(Answer(pieces=[delta("Half")]), Answer(pieces=[delta("Half")]), chat("whole")) as server:
+        profile = profile_for(server.url)
+        first = Agent("A", AgentType.COMPLETION, profile=profile, template="Say", choose_next=lambda _: Next.to("B"))
+        second = Agent("B", AgentType.COMPLETION, profile=profile, template="Again [[response]]")
+        flow = Flow(name="F", agents=(first, second))
+        async with engine_with(cache=MemoryCache()) as engine:
+            for sent in (1, 2):
+                async with engine.run(flow, Context()) as run:
+                    events = [event async for event in run]
+                assert run.finished is not None
+                assert run.finished.status == "failed"
+                (failed,) = [event.error for event in events if isinstance(event, BranchFailed)]
+                assert failed.partial == "Half"
+                assert {event.agent for event in events if isinstance(event, CompletionFinished)} <= {"A"}
+                assert len(server.requests) == sent  # neither repeated, nor taken from the cache, nor used by B

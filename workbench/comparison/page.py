@@ -1,7 +1,7 @@
 """The page *Compare*: what its buttons, menus and keys do."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -403,13 +403,9 @@ class ComparePage(Page):
         dialog.open()
 
     async def _export(self, path: Path) -> None:
-        count = await self.work.export(path, self._secrets())
+        count = await self.work.export(path, self._engine.profiles.secrets())
         title = self.tr("%1 cells were written to %2.").replace("%1", str(count)).replace("%2", path.name)
         self.view.banners.push(Banner(Message(kind="accent", title=title, text=str(path), icon="export")))
-
-    def _secrets(self) -> Collection[str]:
-        found = (entry.profile.api_key for entry in self._engine.profiles.profiles() if entry.profile is not None)
-        return {key for key in found if key}
 
     async def close_page(self) -> None:
         """Stop what runs; it goes on when somebody wants it to."""
