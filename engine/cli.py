@@ -47,7 +47,6 @@ from engine.number_text import counted
 from engine.plugins import Plugins
 from engine.profile import Category, ModelProfile, Provider
 from engine.profile_keys import ENCODINGS
-from engine.profile_store import ProfileStore
 
 app = typer.Typer(
     name="workbench",
@@ -178,7 +177,7 @@ def validate(
 ) -> None:
     """Print every problem of flows, with file, place and severity."""
     options: Options = context.obj
-    store = ProfileStore(options.folders.profiles)
+    store = options.profiles()
     problems: list[Problem] = []
     for name in flows:
         try:

@@ -16,8 +16,10 @@ import typer
 
 from engine.cli_text import DONE, INVALID, Terminal
 from engine.engine import Engine
+from engine.engine_settings import EngineSettings
 from engine.errors import Problem
 from engine.folders import Folders
+from engine.profile_store import ProfileStore
 
 Texts = list[str] | None
 
@@ -38,6 +40,12 @@ class Options:
     def engine(self) -> Engine:
         """An engine on the data folder."""
         return Engine.on_folders(self.folders, offline=self.offline)
+
+    def profiles(self) -> ProfileStore:
+        """The profiles of the data folder, in the environment that is set."""
+        store = ProfileStore(self.folders.profiles)
+        store.environment = EngineSettings.load(self.folders.engine_settings).environment
+        return store
 
 
 def finish(work: Coroutine[object, object, int]) -> NoReturn:

@@ -21,7 +21,7 @@ profiles_app = typer.Typer(help="Profiles and categories; keys are never printed
 def profiles_list(context: typer.Context, as_json: Json = False) -> None:
     """List the profiles and which category each serves."""
     options: Options = context.obj
-    store = ProfileStore(options.folders.profiles)
+    store = options.profiles()
     entries = store.profiles()
     if as_json:
         print_json([_profile_json(entry, store) for entry in entries])
@@ -46,7 +46,7 @@ def profiles_list(context: typer.Context, as_json: Json = False) -> None:
 def profiles_show(context: typer.Context, name: str, as_json: Json = False) -> None:
     """Show a profile as written; keys are hidden."""
     options: Options = context.obj
-    store = ProfileStore(options.folders.profiles)
+    store = options.profiles()
     entry = store.entry(name)
     if as_json:
         print_json(_profile_json(entry, store))
@@ -67,7 +67,7 @@ def profiles_validate(
     if paths:
         problems = [problem for path in paths for problem in check_file(path).problems]
     else:
-        problems = ProfileStore(options.folders.profiles).problems()
+        problems = options.profiles().problems()
     print_problems(problems, options.terminal, as_json=as_json)
 
 
@@ -124,7 +124,7 @@ def profiles_map(
     options: Options = context.obj
     if reset and profile:
         usage("--reset takes no profile.")
-    store = ProfileStore(options.folders.profiles)
+    store = options.profiles()
     if profile or reset:
         store.map_category(category, profile)
     answering = store.categories().get(category)

@@ -188,6 +188,7 @@ class Engine:
         if isinstance(self.cache, MemoryCache | SqliteCache):
             self.cache.max_bytes = settings.cache_megabytes * 1_000_000
             self.cache.max_age = settings.max_age
+        self.profiles.environment = settings.environment
         self._budget.run, self._budget.day = settings.run_budget, settings.day_budget
         self._pipeline.masking, self._pipeline.masking_scope = settings.masking, settings.sensitive_scope
         logging_ = (LoggingInterceptor(),) if settings.logging else ()

@@ -16,6 +16,7 @@ from engine.sensitive import SCOPES, STYLES, Masking, custom_rule
 log = logging.getLogger(__name__)
 
 SIZE_LIMIT = 1_000_000
+_ENVIRONMENT = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _PROXY = re.compile(r"http://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
 
 
@@ -45,6 +46,8 @@ class EngineSettings:
     """Whether each request is logged as one line, without its text."""
     history_days: int = 0
     """How old a recorded run may be when the window starts; 0 = any age."""
+    environment: str = ""
+    """Name of the environment whose profiles lie over the others (docs/profiles.md); empty = none."""
     interceptors: tuple[str, ...] = ()
     """Names of interceptors of installed packages, in their order."""
     prompt_language: str = "en"
@@ -70,6 +73,8 @@ class EngineSettings:
         for name in ("cache_megabytes", "cache_days", "requests_per_minute", "tokens_per_minute", "history_days"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more")
+        if self.environment and not _ENVIRONMENT.fullmatch(self.environment):
+            raise ValueError("environment must be a name of letters, digits, - and _, at most 40")
         if self.proxy and not _PROXY.fullmatch(self.proxy):
             raise ValueError("proxy must be an address like http://host:port, without user and password")
         if self.ca_file and not Path(self.ca_file).is_absolute():

@@ -75,9 +75,24 @@ class ProfileStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         found = _Secrets(secrets, clock)
+        self._secrets = found
         self._files = _Files(user_dir, os.environ if environ is None else environ, found, clock)
         self._mapped: Mapping[str, str] = {}
         self._only = ""
+
+    @property
+    def environment(self) -> str:
+        """Which environment's folder, `profiles.NAME` beside that of the user, lies over the profiles; empty: none.
+
+        Its files replace single keys of the profiles of the same name. Secrets are then looked up as `NAME/KEY` only.
+        """
+        return self._files.environment
+
+    @environment.setter
+    def environment(self, name: str) -> None:
+        if name != self._files.environment:
+            self._files.environment = self._secrets.environment = name
+            self.reload()
 
     def names(self) -> list[str]:
         """The names of all profiles, sorted."""
@@ -266,6 +281,7 @@ class _Secrets:
     def __init__(self, lookup: SecretLookup, clock: Callable[[], float]) -> None:
         self._lookup = lookup
         self._clock = clock
+        self.environment = ""
         self._missed: dict[str, float] = {}
         """Name → when it was not found."""
 
@@ -273,7 +289,7 @@ class _Secrets:
         missed = self._missed.get(name)
         if missed is not None and self._clock() < missed + MISS_SECONDS:
             return None
-        secret = self._lookup(name)
+        secret = self._lookup(f"{self.environment}/{name}" if self.environment else name)
         if not secret:
             self._missed[name] = self._clock()  # after the look, which may have taken long
         return secret
@@ -297,6 +313,7 @@ class _Files:
         self._read: _Read | None = None
         self._built: dict[str, Built] = {}
         self.paths: dict[str, Path] = {}
+        self.environment = ""
         self.added: dict[str, ModelProfile] = {}
         """Profiles made in the program, by name."""
 
@@ -322,11 +339,11 @@ class _Files:
     def _look(self) -> dict[str, tuple[int, int, int]]:
         """What tells that a file of the user has changed: inode, size and time of each."""
         found = {}
-        if self.user_dir is not None:
+        for folder in (self.user_dir, self._environment_dir):
             with contextlib.suppress(OSError):
-                for path in self.user_dir.glob(f"*{SUFFIX}"):
+                for path in folder.glob(f"*{SUFFIX}") if folder is not None else ():
                     status = path.stat()
-                    found[path.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+                    found[str(path)] = (status.st_ino, status.st_size, status.st_mtime_ns)
         return found
 
     def build(self, name: str) -> Built:
@@ -357,10 +374,16 @@ class _Files:
         }
         layers = [files.pop(CATEGORIES_FILE)]
         problems: list[Problem] = []
-        self.paths = self._user_paths(problems)
+        self.paths = _paths_in(self.user_dir, problems)
         files |= {name: read_file(path) for name, path in self.paths.items()}
         if CATEGORIES_FILE in self.paths:
             layers.append(files.pop(CATEGORIES_FILE))
+        for name, path in _paths_in(self._environment_dir, problems).items():
+            if name == CATEGORIES_FILE:
+                layers.append(read_file(path))
+                continue
+            files[name] = _overlaid(files.get(name), read_file(path))
+            self.paths.setdefault(name, path)
         defaults = files.get(DEFAULTS_FILE)
         if defaults is not None and not defaults.text("modelProvider"):
             del files[DEFAULTS_FILE]  # a file of defaults only, not a profile
@@ -369,20 +392,35 @@ class _Files:
             _map_categories(layer, read)
         return read
 
-    def _user_paths(self, problems: list[Problem]) -> dict[str, Path]:
-        if self.user_dir is None or not self.user_dir.exists():
-            return {}
-        try:
-            paths = sorted(self.user_dir.iterdir())
-        except OSError as error:
-            message = f"The profiles cannot be read: {error.strerror or error}."
-            problems.append(Problem(severity="error", message=message, file=str(self.user_dir)))
-            return {}
-        return {
-            path.name.removesuffix(SUFFIX): path
-            for path in paths
-            if path.name.endswith(SUFFIX) and not path.name.startswith(".")
-        }
+    @property
+    def _environment_dir(self) -> Path | None:
+        folder = self.user_dir
+        return folder.with_name(f"{folder.name}.{self.environment}") if folder and self.environment else None
+
+
+def _paths_in(folder: Path | None, problems: list[Problem]) -> dict[str, Path]:
+    """The profile files of a folder by the names of their profiles."""
+    if folder is None or not folder.exists():
+        return {}
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        message = f"The profiles cannot be read: {error.strerror or error}."
+        problems.append(Problem(severity="error", message=message, file=str(folder)))
+        return {}
+    return {
+        path.name.removesuffix(SUFFIX): path
+        for path in paths
+        if path.name.endswith(SUFFIX) and not path.name.startswith(".")
+    }
+
+
+def _overlaid(below: PropertiesFile | None, above: PropertiesFile) -> PropertiesFile:
+    """A profile with the keys of an environment; each entry knows its own file."""
+    if below is None:
+        return above
+    entries = {**below.entries, **above.entries}
+    return replace(below, entries=entries, problems=(*below.problems, *above.problems))
 
 
 def _map_categories(layer: PropertiesFile, read: _Read) -> None:

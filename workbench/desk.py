@@ -194,6 +194,8 @@ class Desk(QObject):
             lambda text: actions["undo"].setToolTip(self.tr("Undo %1").replace("%1", text))
         )
         self.options.changed.connect(self._show_options)
+        for show in (self._profiles_changed, self.overview.show_title):
+            self.options.environment_changed.connect(show)
         self._show_actions()
         self._show_options()
 

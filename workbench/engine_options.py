@@ -18,6 +18,8 @@ class EngineOptions(QObject):
 
     changed = Signal()
     """Look at `current`."""
+    environment_changed = Signal()
+    """Other profiles may hold now."""
 
     def __init__(self, engine: Engine, path: Path, tasks: Tasks, parent: QObject) -> None:
         super().__init__(parent)
@@ -45,9 +47,12 @@ class EngineOptions(QObject):
         settings = replace(self.current, **fields)  # type: ignore[arg-type]
         if repr(settings) == repr(self.current):  # patterns in another order are equal, but not the same
             return
+        moved = settings.environment != self.current.environment
         self._engine.apply(settings)
         self._unsaved = True
         self.changed.emit()
+        if moved:
+            self.environment_changed.emit()
         self._tasks.start(self._save())
 
     async def close(self) -> None:

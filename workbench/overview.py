@@ -77,8 +77,8 @@ class Overview(QObject):
         self.explorer.folds_changed.connect(lambda kinds: setattr(settings, "folded", kinds))
         self.problems.problem_chosen.connect(self._show_problem)
         self._palette.closed.connect(self._return_focus)
-        documents.title_changed.connect(self._show_title)
-        pages.changed.connect(self._show_title)
+        documents.title_changed.connect(self.show_title)
+        pages.changed.connect(self.show_title)
         self._closed = False
         self._reading = 0
         """How often the lists have been read."""
@@ -98,7 +98,7 @@ class Overview(QObject):
         """Another flow is in front."""
         self._show_problems()
         self._show_run_state()
-        self._show_title()
+        self.show_title()
         tab, page = self._documents.current, self._pages.current
         if page is not None:
             self.explorer.set_current("page", self._pages.id_of(page))
@@ -318,12 +318,14 @@ class Overview(QObject):
             return ""
         return self.tr("Since the start: %1").replace("%1", statistics_text(Statistics.of_run(used)))
 
-    def _show_title(self) -> None:
+    def show_title(self) -> None:
+        """Name what is in front and the environment."""
         tab, page = self._documents.current, self._pages.current
         title = tab.title if tab is not None else self._pages.title(page) if page is not None else ""
         modified = tab.document.is_modified if tab is not None else page is not None and page.is_modified
         self._window.setWindowModified(modified)
-        self._window.setWindowTitle(f"{title}[*] – Flow Workbench" if title else "Flow Workbench")
+        parts = [f"{title}[*]" if title else "", "Flow Workbench", self._engine.settings.environment]
+        self._window.setWindowTitle(" – ".join(filter(None, parts)))
 
     def _show_problems(self) -> None:
         tab = self._documents.current

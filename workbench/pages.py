@@ -24,7 +24,7 @@ def _inspector(desk: Desk) -> None:
         tab.editor.select([agent.name for agent in tab.document.spec.agents[:1]])
 
 
-SETTINGS = ("appearance", "keys", "network", "cache", "limits", "alarms", "masking", "tools", "data")
+SETTINGS = ("appearance", "keys", "environment", "network", "cache", "limits", "alarms", "masking", "tools", "data")
 """Pages of the settings (SettingsDialog.by_name)."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from datetime import datetime
 from decimal import Decimal
 
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, QLocale
 
 from engine import number_text
 from engine.completion import ReasoningAudit
@@ -116,6 +116,14 @@ _INVISIBLE = re.compile(
     "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _JOINED = re.compile("(?<=[\U0001f000-\U0001faff\u2190-\u2bff\ufe0f])\u200d(?=[\U0001f000-\U0001faff\u2190-\u2bff])")
+
+
+def language_name(language: str) -> str:
+    """The name of a language with its code; a variant as it is written."""
+    code = language.partition("-")[0]
+    found = QLocale.codeToLanguage(code)
+    known = found not in (QLocale.Language.AnyLanguage, QLocale.Language.C)
+    return f"{QLocale.languageToString(found)} ({language})" if known else language
 
 
 def visible_text(text: str) -> str:

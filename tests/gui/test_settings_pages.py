@@ -222,3 +222,30 @@ def test_a_run_that_costs_more_than_wanted_is_told_and_goes_on(tmp_path: Path) -
             assert found.list.currentItem().text() == "Alarms"
 
     run_qt(story(), 60)
+
+
+def test_the_environment_is_shown_in_the_title_and_chooses_the_profile(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened_on(chat("Told."), tmp_path / "home", [one_agent(tmp_path)]) as (bench, server):
+            folder = tmp_path / "home" / "profiles.prod"
+            folder.mkdir()
+            (folder / "fake.properties").write_text("modelName=large\n")
+            dialog = await settings_of(bench)
+            page = dialog.environment
+            dialog.show_page(page)
+            type_text(page.environment, "a/b")
+            assert page.environment.fault == "found “a/b”, expected letters, digits, - and _, at most 40 of them."
+            type_text(page.environment, "prod")
+            assert str(folder) in page.where.text()
+            assert bench.window.windowTitle() == "Test flow[*] – Flow Workbench – prod"
+            page.prompts.setCurrentIndex(page.prompts.findData("zh"))
+            page.prompts.activated.emit(page.prompts.currentIndex())
+            assert bench.engine.settings.prompt_language == "zh"
+            dialog.reject()
+            await bench.reactivate()
+            assert await bench.run_to_end() == "finished"
+            assert server.requests[0].json()["model"] == "large"
+            bench.desk.options.change(environment="")
+            assert bench.window.windowTitle() == "Test flow[*] – Flow Workbench"
+
+    run_qt(story(), 60)

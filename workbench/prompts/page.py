@@ -20,10 +20,10 @@ from workbench.folder_watch import FolderWatch
 from workbench.page import Page
 from workbench.prompts.drafts import Draft, Drafts, Place
 from workbench.prompts.page_view import PromptsView
-from workbench.prompts.prompt_tree import group_names, language_name, prompt_name
+from workbench.prompts.prompt_tree import group_names, prompt_name
 from workbench.prompts.text_source import Findings, Source, examine, read_source
 from workbench.tasks import Tasks
-from workbench.text_format import visible_text
+from workbench.text_format import language_name, visible_text
 from workbench.widgets.banner import Banner, BannerButton, Message
 
 logger = logging.getLogger(__name__)

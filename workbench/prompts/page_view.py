@@ -19,9 +19,9 @@ from engine import Problem
 from workbench.prompts.preview import Preview
 from workbench.prompts.prompt_edit import PromptEdit
 from workbench.prompts.prompt_head import PromptHead
-from workbench.prompts.prompt_tree import PromptTree, language_name
+from workbench.prompts.prompt_tree import PromptTree
 from workbench.prompts.versions_view import VersionsView
-from workbench.text_format import visible_text
+from workbench.text_format import language_name, visible_text
 from workbench.theme import theme
 from workbench.widgets.banner import Banner
 from workbench.widgets.banner_stack import BannerStack

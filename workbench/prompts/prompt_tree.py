@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from PySide6.QtCore import QCoreApplication, QLocale, QModelIndex, QSize, QSortFilterProxyModel, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QModelIndex, QSize, QSortFilterProxyModel, Qt, Signal
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QLineEdit, QTreeView, QVBoxLayout, QWidget
 
 from engine.prompt_library import PromptEntry
 from workbench.prompts.drafts import Place
-from workbench.text_format import plain_tip, visible_text
+from workbench.text_format import language_name, plain_tip, visible_text
 from workbench.theme import theme
 from workbench.widgets.row_delegate import RowDelegate
 
@@ -39,14 +39,6 @@ def prompt_name(key: str) -> str:
     """What a prompt is called below its group: `System prompt`."""
     words = key.partition(".")[2].removesuffix(".desc").replace("_", " ").replace(".", " ") or key
     return words[:1].upper() + words[1:]
-
-
-def language_name(language: str) -> str:
-    """The name of a language with its code; a variant as it is written."""
-    code = language.partition("-")[0]
-    found = QLocale.codeToLanguage(code)
-    known = found not in (QLocale.Language.AnyLanguage, QLocale.Language.C)
-    return f"{QLocale.languageToString(found)} ({language})" if known else language
 
 
 class PromptTree(QWidget):

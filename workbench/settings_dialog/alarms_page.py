@@ -24,24 +24,27 @@ class AlarmsPage(Page):
         words = self.tr("A banner tells when one is passed. Nothing is stopped: that is what budgets do.")
         self.add_wide(self.hint(words))
         self.add_head(self.tr("Of a run"))
-        self._add("run_cost", self.tr("Cost"), self.tr("$ of one run; empty: never"), self._money)
+        self._add("run_cost", self.tr("Cost"), "$", self.tr("More than this for one run; empty: never"), self._money)
         self._add(
             "shortened_percent",
             self.tr("Shortened prompt"),
-            self.tr("% of its tokens left out; empty: never"),
+            "%",
+            self.tr("So much of its tokens is left out; empty: never"),
             partial(self._number, most=100),
         )
         self.add_head(self.tr("Of a profile"))
         self._add(
             "error_percent",
             self.tr("Failures"),
-            self.tr("% of the last 20 attempts; empty: never"),
+            "%",
+            self.tr("More of the last 20 attempts than this; empty: never"),
             partial(self._number, most=100),
         )
         self._add(
             "slow_seconds",
             self.tr("Slow answers"),
-            self.tr("s for 95 of 100 answers; empty: never"),
+            "s",
+            self.tr("Five of a hundred answers take longer; empty: never"),
             partial(self._number, most=86_400),
         )
         self.add_wide(self.hint(self.tr("Counted since the program started, from 20 requests on.")))
@@ -49,9 +52,9 @@ class AlarmsPage(Page):
         self.finish()
         self._show()
 
-    def _add(self, key: str, name: str, unit: str, read: Callable[[str, str], Decimal | int | None]) -> None:
+    def _add(self, key: str, name: str, unit: str, hint: str, read: Callable[[str, str], Decimal | int | None]) -> None:
         self.fields[key] = NumberField(name, partial(self._take, key, name, read), self)
-        self.add_row(name, self.fields[key], unit=unit)
+        self.add_row(name, self.fields[key], unit=unit, hint=hint)
 
     def _take(self, key: str, name: str, read: Callable[[str, str], Decimal | int | None], text: str) -> str:
         value = read(name, text)

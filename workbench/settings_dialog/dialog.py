@@ -23,6 +23,7 @@ from workbench.settings_dialog.alarms_page import AlarmsPage
 from workbench.settings_dialog.appearance_page import AppearancePage
 from workbench.settings_dialog.cache_page import CachePage
 from workbench.settings_dialog.data_page import DataPage
+from workbench.settings_dialog.environment_page import EnvironmentPage
 from workbench.settings_dialog.keys_page import KeysPage
 from workbench.settings_dialog.limits_page import LimitsPage
 from workbench.settings_dialog.masking_page import MaskingPage
@@ -55,6 +56,7 @@ class SettingsDialog(QDialog):
         self.cache = CachePage(options, engine.cache, tasks, self)
         self.limits = LimitsPage(options, engine, tasks, self)
         self.keys = KeysPage(keys, actions, self)
+        self.environment = EnvironmentPage(options, engine, folders, self)
         self.network = NetworkPage(options, engine, tasks, self)
         self.alarms = AlarmsPage(options, self)
         self.masking = MaskingPage(options, self)
@@ -63,6 +65,7 @@ class SettingsDialog(QDialog):
         self.by_name: dict[str, Page] = {
             "appearance": self.appearance,
             "keys": self.keys,
+            "environment": self.environment,
             "network": self.network,
             "cache": self.cache,
             "limits": self.limits,

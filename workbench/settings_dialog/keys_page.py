@@ -71,6 +71,7 @@ class KeysPage(Page):
                 self._heads[menu].setFlags(Qt.ItemFlag.ItemIsEnabled)
             self._items[row.id] = item = QTreeWidgetItem(self._heads[menu], [self._name(row.id)])
             item.setData(0, ID_ROLE, row.id)
+            item.setToolTip(0, self._name(row.id))
         tree.expandAll()
         tree.currentItemChanged.connect(lambda: self._show_chosen())
         tree.itemActivated.connect(lambda: self.first.listen() if self.first.isEnabled() else None)
@@ -88,13 +89,15 @@ class KeysPage(Page):
         self.add_wide(self.chosen)
         line = QHBoxLayout()
         line.setSpacing(theme.px(8))
-        for widget in (self.first, self.second, self.reset, self.reset_all):
-            line.addWidget(widget)
-            self._fonts.append((widget, 13, 400))
+        for key in (self.first, self.second):
+            line.addWidget(key, 1)
         holder = QWidget(self)
         line.setContentsMargins(0, 0, 0, 0)
         holder.setLayout(line)
         self.add_wide(holder)
+        self.add_buttons(self.reset, self.reset_all)
+        for widget in (self.first, self.second, self.reset, self.reset_all):
+            self._fonts.append((widget, 13, 400))
         self.conflict = QFrame(self)
         self.question = self._label("", 12, 400)
         self.take = self._button(self.tr("Take it"), self._take)
