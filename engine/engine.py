@@ -36,7 +36,7 @@ from engine.flow.tools import AllowTool, refuse
 from engine.flow_access import FlowAccess
 from engine.folders import Folders, data_folders
 from engine.guards import Budget, RateLimit, Spending, Totals
-from engine.interceptors import Guard, Interceptor, LoggingInterceptor, PluggedInterceptor
+from engine.interceptors import Guard, Interceptor, LoggingInterceptor, PluggedInterceptor, sorted_out
 from engine.pipeline import CacheUse, Pipeline
 from engine.profile import ModelProfile, Overrides, ProfileRef
 from engine.profile_store import ProfileStore
@@ -109,7 +109,7 @@ class Engine:
             self._requests = Requests(self._transport, sleep=replay.clock.sleep, clock=replay.clock.now)
         self._pipeline = Pipeline(self.server, self._requests, self._tokenizers, self.profiles.get, self._run_prompts)
         self.cache = cache
-        self._interceptors, self._guards = _sorted(interceptors)
+        self._interceptors, self._guards = sorted_out(interceptors)
         self._budget = Budget(used_today=self._used_today if history else None)
         self._totals = Totals()
         self.apply(settings or EngineSettings())
@@ -377,11 +377,7 @@ class Engine:
             frozen=frozen,
             breakpoints=breakpoints,
             prompts=prompts,
-            grants=Grants(
-                folders=tuple(map(Path, self._settings.tool_folders)),
-                hosts=frozenset(host.lower() for host in self._settings.tool_hosts),
-                fetch=partial(get_page, self._transport),
-            ),
+            grants=self.grants,
             replayed=None if self._replay is None else replayed(self._replay.recorded),
             prove=partial(prove_stopped, self._transport) if self._replay is None else None,
         )
@@ -442,6 +438,11 @@ class Engine:
             breakpoints=breakpoints,
         )
 
+    @property
+    def grants(self) -> Grants:
+        """What tools may reach, as the settings say (`call_granted` of flow/granted_tools.py calls one)."""
+        return Grants.named(self._settings.tool_folders, self._settings.tool_hosts, partial(get_page, self._transport))
+
     async def resume(
         self,
         run_id: str,
@@ -479,18 +480,6 @@ class Engine:
         if self.history is None:
             raise StorageError("This engine records no runs.", hint="Give it a history.")
         return self.history
-
-
-def _sorted(given: Sequence[Interceptor | Guard]) -> tuple[tuple[Interceptor, ...], tuple[Guard, ...]]:
-    """Interceptors and guards; one may be both."""
-    for one in given:
-        if isinstance(one, type) or not isinstance(one, Interceptor | Guard):
-            name = getattr(one, "__name__", type(one).__name__)
-            raise TypeError(f"{name} is no interceptor: it needs before and after, or enter_now, enter and leave")
-    return (
-        tuple(one for one in given if isinstance(one, Interceptor)),
-        tuple(one for one in given if isinstance(one, Guard)),
-    )
 
 
 async def _logged(close: Callable[[], Awaitable[object]]) -> None:

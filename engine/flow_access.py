@@ -14,7 +14,7 @@ from engine.flow.flow_spec import FlowSpec
 from engine.flow.subflow_files import FlowFiles
 from engine.plugin_folder import PluginFolder
 from engine.plugins import Plugins, folder_workers
-from engine.trust import Trust, TrustStore
+from engine.trust import Approval, Trust, TrustStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,18 @@ class FlowAccess:
     def trust(self, access: Access) -> None:
         """Trust what was looked at, not what the file has become since; raises StorageError."""
         self._trust.trust(access.parts, name=access.name, path=access.path)
+
+    def approvals(self) -> list[Approval]:
+        """The flows that are trusted, the last one first."""
+        return self._trust.approvals()
+
+    def withdraw(self, approval: Approval) -> None:
+        """Take back what `approvals` listed; raises StorageError."""
+        self._trust.withdraw(approval)
+
+    def plugins(self, access: Access) -> Plugins:
+        """The plug-ins of a flow that was looked at; those of its folder run only when it is trusted."""
+        return self._running(access.folder) if access.trust.trusted else Plugins(access.folder)
 
     def revoke(self, access: Access) -> bool:
         """Take trust back; whether there was any."""

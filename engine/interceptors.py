@@ -283,3 +283,15 @@ class SensitiveFilter:
 
 def _inside_json(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def sorted_out(given: Sequence[Interceptor | Guard]) -> tuple[tuple[Interceptor, ...], tuple[Guard, ...]]:
+    """Interceptors and guards; one may be both."""
+    for one in given:
+        if isinstance(one, type) or not isinstance(one, Interceptor | Guard):
+            name = getattr(one, "__name__", type(one).__name__)
+            raise TypeError(f"{name} is no interceptor: it needs before and after, or enter_now, enter and leave")
+    return (
+        tuple(one for one in given if isinstance(one, Interceptor)),
+        tuple(one for one in given if isinstance(one, Guard)),
+    )

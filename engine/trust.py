@@ -15,7 +15,8 @@ import platform
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -65,6 +66,19 @@ class Trust:
         return self.state in ("harmless", "trusted")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A flow that was trusted here."""
+
+    digest: str
+    name: str
+    path: Path | None
+    """Its file; None for one that never was a file."""
+    trusted: datetime
+    parts: Mapping[str, str] = field(repr=False)
+    """What was trusted, long texts shortened."""
+
+
 class TrustStore:
     """The trusted flows of one data folder."""
 
@@ -107,6 +121,24 @@ class TrustStore:
         if len(left) < len(entries):
             self._write(left)
         return len(left) < len(entries)
+
+    def approvals(self) -> list[Approval]:
+        """All that is trusted, the last one first; what is not readable or not ours is none of it."""
+        entries = sorted(self._entries(), key=lambda entry: entry.trusted, reverse=True)
+        return [
+            Approval(
+                digest=entry.digest,
+                name=entry.name,
+                path=Path(entry.path) if entry.path else None,
+                trusted=datetime.fromtimestamp(entry.trusted, UTC),
+                parts=entry.parts,
+            )
+            for entry in entries
+        ]
+
+    def withdraw(self, approval: Approval) -> None:
+        """Trust this version no more; raises StorageError."""
+        self._write(tuple(entry for entry in self._entries() if entry.digest != approval.digest))
 
     def _entries(self) -> list[_Entry]:
         """The entries whose seal is right."""

@@ -118,6 +118,7 @@ ACTIONS = (
         "Ctrl+Alt+P",
         "content",
     ),
+    ActionRow("tools", "View", "Too&ls", "What models may call: try it, and take approvals back", "Ctrl+Alt+T", "tool"),
     ActionRow("fit", "View", "&Fit flow", "Show the whole flow", "Shift+F", "fit", separator=True),
     ActionRow("fit_selection", "View", "Fit &selection", "Show the selected agents", "F"),
     ActionRow("zoom_in", "View", "Zoom &in", "Show the flow larger", "Ctrl++; Ctrl+=", "zoom-in"),

@@ -50,6 +50,8 @@ class FlowTab(QObject):
     """Something for a banner: the exception."""
     trust_needed = Signal(object)
     """A run waits for the answer whether the flow is trusted: the Access to ask about."""
+    approvals_changed = Signal()
+    """Other tools are allowed for the rest of the run: look at `allowed_tools`."""
     asked_again = Signal(str)
     """A run is over in which this frozen agent was asked: its new answer may be kept."""
 
@@ -91,6 +93,7 @@ class FlowTab(QObject):
         self._asked = ""
         self._tasks = Tasks(self)
         self._tasks.failed.connect(self.failed)
+        self._question: ToolQuestion | None = None
         self._engine = engine
         self._check_timer = QTimer(self)
         self._check_timer.setSingleShot(True)
@@ -155,6 +158,16 @@ class FlowTab(QObject):
 
         if self.is_paused:
             PausedForm(self.breakpoints.waiting, self.editor.window()).open()
+
+    @property
+    def allowed_tools(self) -> tuple[str, ...]:
+        """The tools that are no longer asked about in the last run."""
+        return self._question.allowed if self._question is not None else ()
+
+    def take_back(self, tool: str) -> None:
+        """Ask again before a tool in this run."""
+        if self._question is not None:
+            self._question.take_back(tool)
 
     @property
     def run_id(self) -> str:
@@ -236,6 +249,7 @@ class FlowTab(QObject):
 
         `asked` is the name of an agent that is asked although it is frozen, and keeps what it answers.
         """
+        self._question = ToolQuestion(self.editor.window(), self.document.title, self.approvals_changed.emit)
         self._asked = asked
         self.breakpoints = Breakpoints(self.document.spec.editor.breakpoints)
         self._begin(
@@ -247,7 +261,7 @@ class FlowTab(QObject):
                 restart=restart,
                 frozen=self.frozen.given(without=asked),
                 breakpoints=self.breakpoints,
-                allow_tool=ToolQuestion(self.editor.window(), self.document.title),
+                allow_tool=self._question,
                 tapes=self.tapes() if restart is None else None,
             )
         )

@@ -48,6 +48,10 @@ class FlowTrust(QObject):
         access = self._look(self._document.spec)
         return access if access is not None and access.restricted else None
 
+    def look(self) -> Access | None:
+        """What the flow can do now, and whether it may; None while its plug-ins cannot be read."""
+        return self._look(self._document.spec)
+
     def plugins(self, spec: FlowSpec) -> Plugins:
         """The plug-ins the flow can name, for checks; read again when the names or the file change."""
         names = tuple(sorted({use.name for use in plugin_uses(spec)}))

@@ -77,3 +77,25 @@ def offer_pages(
             make=prompts,
         )
     )
+
+    def tools() -> Page:
+        from workbench.tool_access import ToolAccess
+        from workbench.tool_question import ToolQuestion
+        from workbench.toolbox.page import ToolsPage
+
+        asker = translate("pages", "The page Tools")
+        page = ToolsPage(engine, options, tasks, lambda: ToolQuestion(page.window(), asker))
+        access = ToolAccess(documents, engine, page)
+        page.flow_tools, page.run_grants, page.trust_withdrawn = access.flow_tools, access.run_grants, access.withdrawn
+        access.changed.connect(page.refresh)
+        return page
+
+    pages.offer(
+        PageOffer(
+            id="tools",
+            title=translate("pages", "Tools"),
+            tip=translate("pages", "What models may call, and what was approved"),
+            icon="tool",
+            make=tools,
+        )
+    )

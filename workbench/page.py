@@ -1,6 +1,6 @@
 """What a view that fills a document tab is."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
 
@@ -9,6 +9,11 @@ class Page(QWidget):
 
     changed = Signal()
     """It has other unsaved changes."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("page")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
 
     @property
     def is_modified(self) -> bool:

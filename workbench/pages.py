@@ -54,6 +54,7 @@ PAGES: Mapping[str, Show] = {
     "settings": partial(_settings, SETTINGS[0]),
     **{f"settings-{name}": partial(_settings, name) for name in SETTINGS[1:]},
     "prompts": partial(_page, "prompts"),
+    "tools": partial(_page, "tools"),
     "compare": partial(_page, "compare"),
     "compare-runs": lambda desk: desk.run_actions.compare(),
     "shortcuts": partial(_act, "shortcuts"),

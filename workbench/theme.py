@@ -285,6 +285,7 @@ class Theme(QObject):
 
 STYLESHEET = """
 QMainWindow, QMenuBar, QToolBar, QStatusBar, QTabBar, QWidget#menu_row { background: %(bg_chrome)s; }
+QWidget#page { background: %(bg_dock)s; }
 QWidget#menu_row { border-bottom: 1px solid %(line)s; }
 QMainWindow::separator { background: %(line)s; width: 1px; height: 1px; }
 QMainWindow::separator:hover { background: %(accent)s; }

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTimer
 from PySide6.QtGui import QKeyEvent
@@ -22,9 +23,11 @@ translate = QCoreApplication.translate
 class ToolQuestion:
     """What one run may use; call it as an `AllowTool`. A run that is stopped takes its question away."""
 
-    def __init__(self, window: QWidget, flow: str) -> None:
+    def __init__(self, window: QWidget, flow: str, changed: Callable[[], object] = lambda: None) -> None:
+        """`changed` is called when another tool is allowed for the run, or one no more."""
         self._window = window
         self._flow = flow
+        self._changed = changed
         self._allowed: set[str] = set()
         self._one_at_a_time = asyncio.Lock()
 
@@ -42,7 +45,18 @@ class ToolQuestion:
                     question.close()
             if chosen == "run":
                 self._allowed.add(tool.name)
+                self._changed()
             return chosen != "no"
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The tools that are no longer asked about in this run."""
+        return tuple(sorted(self._allowed))
+
+    def take_back(self, name: str) -> None:
+        """Ask again before a tool."""
+        self._allowed.discard(name)
+        self._changed()
 
     def _ask(self, tool: Tool, call: ToolCall, answer: "asyncio.Future[str]") -> QMessageBox:
         question = QMessageBox(self._window)

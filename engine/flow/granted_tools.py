@@ -4,17 +4,17 @@ import asyncio
 import datetime
 import ipaddress
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from engine.atomic_file import read_limited
-from engine.conversation import ToolDefinition
-from engine.flow.tools import Tool
+from engine.conversation import ToolCall, ToolDefinition
+from engine.flow.tools import AllowTool, Outcome, Tool, run_tool
 
 FILE_LIMIT = 2_000_000
 """Bytes of a file, and of an answer, that a tool reads."""
@@ -36,10 +36,26 @@ class Grants:
     """Names as in addresses, in lower case, with a port where it is not the usual one."""
     fetch: Fetch | None = field(default=None, repr=False)
 
+    @classmethod
+    def named(cls, folders: Iterable[str], hosts: Iterable[str], fetch: Fetch) -> "Grants":
+        """Grant what settings name."""
+        return cls(folders=tuple(map(Path, folders)), hosts=frozenset(map(str.lower, hosts)), fetch=fetch)
+
 
 NO_GRANTS = Grants()
 current_grants: ContextVar[Grants] = ContextVar("current_grants", default=NO_GRANTS)
 """What the tools of the run under way may reach; nothing outside of runs."""
+
+
+async def call_granted(tool: Tool, arguments: str, grants: Grants, allow: AllowTool) -> Outcome:
+    """Call a tool as a model would: arguments as JSON, checked; whatever goes wrong is told in the outcome.
+
+    `allow` is asked before a tool with side effects runs.
+    """
+    surroundings = copy_context()
+    surroundings.run(current_grants.set, grants)
+    call = ToolCall(id="call", name=tool.name, arguments=arguments)
+    return await asyncio.create_task(run_tool(tool, call, allow), context=surroundings)
 
 
 def clock(timezone: str = "") -> str:

@@ -72,8 +72,9 @@ def test_a_prompt_is_edited_checked_previewed_and_saved_by_keyboard(tmp_path: Pa
             QTest.keyClick(tree, Qt.Key.Key_Down)  # Chinese
             await bench.until(lambda: page.place == ("planner.system_prompt", "zh"))
             await bench.until(lambda: "角色" in view.edit.toPlainText())
-            while not view.edit.hasFocus():
-                QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
+            for _ in range(12):
+                if not view.edit.hasFocus():
+                    QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Tab)
             QTest.keySequence(view.edit, "Ctrl+A")
             QTest.keyClicks(view.edit, "Plan: {{qu")
             popup = view.edit.completion.popup

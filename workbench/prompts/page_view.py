@@ -182,6 +182,7 @@ class PromptsView(QWidget):
         self.version.show_text(text, icon, "run" if icon == "run" else "text2", text)
 
     def _restyle(self) -> None:
+        self.preview.restyle()
         self._list_title.setFont(theme.font(13, 600))
         self._run_label.setFont(theme.font(12))
         self.problems.setFont(theme.font(12))

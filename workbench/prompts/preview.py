@@ -11,6 +11,7 @@ from workbench.text_format import visible_text
 from workbench.theme import theme
 from workbench.widgets.fault_note import FaultNote
 from workbench.widgets.input_fields import InputFields
+from workbench.widgets.tab_order import walk
 
 LONGEST = 200_000
 """Characters that are shown."""
@@ -41,8 +42,8 @@ class Preview(QWidget):
         self.text.setTabChangesFocus(True)
         self.fault = FaultNote(self)
         self._lay_out()
-        theme.changed.connect(self._restyle)
-        self._restyle()
+        theme.changed.connect(self.restyle)
+        self.restyle()
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
@@ -91,6 +92,7 @@ class Preview(QWidget):
         ]
         self._none.setVisible(not specs)
         self.fields.show_inputs(specs, self._texts)
+        walk([self.text, *self.fields.widgets()])
 
     def values(self) -> dict[str, object]:
         """What the fields hold; raises ValueError that names a field without JSON."""
@@ -120,7 +122,8 @@ class Preview(QWidget):
         self._texts |= self.fields.texts()
         self.values_changed.emit()
 
-    def _restyle(self) -> None:
+    def restyle(self) -> None:
+        """Take the present fonts and colours; also after it got another parent, which makes labels forget theirs."""
         for title in (self._title, self._values_title):
             title.setFont(theme.font(12, 600))
         self._size.setFont(theme.font(11))

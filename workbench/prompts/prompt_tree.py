@@ -37,8 +37,9 @@ def group_names() -> dict[str, str]:
 
 def prompt_name(key: str) -> str:
     """What a prompt is called below its group: `System prompt`."""
-    words = key.partition(".")[2].removesuffix(".desc").replace("_", " ").replace(".", " ") or key
-    return words[:1].upper() + words[1:]
+    words = (key.partition(".")[2].removesuffix(".desc").replace("_", " ").replace(".", " ") or key).split(" ")
+    first, *rest = (word.upper() if word in ("sop", "html", "ppt") else word for word in words)
+    return " ".join([first[:1].upper() + first[1:], *rest])
 
 
 class PromptTree(QWidget):
