@@ -4,6 +4,7 @@ One JSON object a line, told apart by `type`; what a process that dies leaves is
 (docs/wire-tape.md). `tape_file.py` reads tapes, `tape_replay.py` answers from them.
 """
 
+import asyncio
 import json
 import logging
 import os
@@ -43,6 +44,8 @@ MOST_KNOWN = 100
 LARGEST_KNOWN = 4_000_000
 """Bytes."""
 BUFFER = 1 << 16
+FLUSH_SECONDS = 0.2
+"""After which a line is with the system, at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +116,13 @@ class WireTape:
     """
 
     def __init__(self, path: Path, start: TapeStart | None = None) -> None:
-        """Begin the file, which only its owner may read; raises StorageError."""
+        """Begin the file, which only its owner may read, on a running loop; raises StorageError."""
         self.path = path
         self.error: StorageError | None = None
         """Why the tape ends early; None when it does not."""
         self.began = time.time()
         """Seconds since the epoch."""
+        self._timer: asyncio.TimerHandle | None = None
         self._calls = 0
         self._seen: set[tuple[str, str, str, int]] = set()
         """Requests that are on the tape, by host."""
@@ -129,23 +133,38 @@ class WireTape:
             self._file = os.fdopen(descriptor, "wb", BUFFER)
         except OSError as error:
             raise self._fault(error) from error
-        self.write(start or TapeStart(version=VERSION, recorded=now_text()), flush=True)
+        self.write(start or TapeStart(version=VERSION, recorded=now_text()))
 
-    def write(self, line: Line, *, flush: bool = False) -> None:
-        """Add a line; `flush`: it is not lost when the process dies."""
+    def write(self, line: Line) -> None:
+        """Add a line; a moment later it is not lost when the process dies."""
         if self._file.closed:
             return
         try:
             self._file.write(msgspec.json.encode(line, enc_hook=str) + b"\n")
-            if flush:
+        except OSError as error:
+            self._fail(error)
+            return
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        try:
+            if not self._file.closed:
                 self._file.flush()
         except OSError as error:
-            self.error = self._fault(error)
-            log.warning("%s", self.error)
-            self.close()
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.error = self._fault(error)
+        log.warning("%s", self.error)
+        self.close()
 
     def close(self) -> None:
         """Write what is left and close the file."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         try:
             self._file.close()
         except OSError as error:
@@ -198,10 +217,7 @@ class CallTape:
         self._sent = time.monotonic()
         self._over = False
         text, data = as_text(KeyRemover(place).clean(body, last=True))
-        tape.write(
-            CallSent(call=number, method=method, path=path, seconds=seconds, body=text, data=data, known=known),
-            flush=True,
-        )
+        tape.write(CallSent(call=number, method=method, path=path, seconds=seconds, body=text, data=data, known=known))
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """The head of the answer is there."""
@@ -217,7 +233,7 @@ class CallTape:
         if text or raw:
             self._tape.write(CallPiece(call=self._call, seconds=self._seconds(), text=text, data=raw))
         if not data:
-            self._tape.write(CallEnded(call=self._call, seconds=self._seconds()), flush=True)
+            self._tape.write(CallEnded(call=self._call, seconds=self._seconds()))
 
     def failed(self, error: RequestError) -> None:
         """The call is over without an answer, or in the middle of it."""
@@ -236,8 +252,7 @@ class CallTape:
                 hint=error.hint,
                 facts=error.facts,
                 retryable=error.retryable,
-            ),
-            flush=True,
+            )
         )
 
     def _seconds(self) -> float:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from engine import cli
 from engine.clients.tape_file import RecordedTape
 from engine.folders import Folders
 from engine.offline_test import write_offline_test
-from tests.helpers.fake_server import FakeServer
-from tests.helpers.model_answers import announcement_answers, flow_file, write_profile
+from tests.helpers.fake_server import FakeServer, chat, delta
+from tests.helpers.model_answers import announcement_answers, flow_file, stalled, write_profile
 
 ROOT = Path(__file__).parents[2]
 KEY = "sk-very-secret-0123456789"
@@ -137,6 +138,29 @@ def test_wrong_options_and_damaged_tapes_have_status_2(workbench: Commands, tape
     ):
         assert workbench("run", "release-announcement", *arguments) == 2, arguments
         assert words in " ".join(workbench.err.split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_what_a_killed_process_had_recorded_is_played(workbench: Commands, tmp_path: Path) -> None:
+    tape = tmp_path / "t.jsonl"
+    path = flow_file(
+        tmp_path / "two.flow.json", {"name": "One", "template": "One."}, {"name": "Two", "template": "Two."}
+    )
+    with FakeServer(chat("First."), stalled(delta("Half of "), delta("xylophones"))) as server:
+        write_profile(Folders(workbench.home), "fake", server.url, category="M")
+        command = [sys.executable, "-m", "workbench", "--data-dir", str(workbench.home), "run", str(path)]
+        with subprocess.Popen(
+            [*command, "--tape", str(tape)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as run:
+            while run.poll() is None and not (tape.exists() and "xylophones" in tape.read_text("utf-8")):
+                time.sleep(0.05)
+            run.kill()
+    found = RecordedTape(tape)
+    assert found.end is None
+    assert len(found.calls) == 2
+    assert workbench("run", path, "--replay", tape, "--stream") == 1
+    assert "Half of xylophones" in workbench.out
+    assert "The tape ends in the middle of this answer." in workbench.err
 
 
 def test_a_tape_becomes_a_test_that_pytest_runs_offline(tape: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The wire tape: what a server sent comes again through the real client, byte by byte, without keys and without it."""
 
+import asyncio
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -231,6 +232,11 @@ class FullDisk:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tape with two calls of several pieces, one of them with half a character at its end."""
     path = tmp_path_factory.mktemp("tapes") / "tape.jsonl"
+    asyncio.run(_record(path))
+    return path
+
+
+async def _record(path: Path) -> None:
     tape = WireTape(path)
     half = "你".encode()
     for number, pieces in enumerate(([b"one", half[:2], half[2:]], [b"two", b"\xff\x00"]), start=1):
@@ -239,7 +245,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for piece in [*pieces, b""]:
             call.arrived(piece)
     tape.close()
-    return path
 
 
 def _bytes(tape: RecordedTape) -> list[bytes]:
