@@ -271,12 +271,12 @@ class FlowTab(QObject):
         if self.is_running:
             return False
         try:
-            if (access := self.trust.restricted) is not None:
-                self.trust_needed.emit(access)
-                return False
-            flow = self.trust.build(self.document.spec)
+            access, flow = self.trust.recorded(playing.tape.start.flow_origin)
         except EngineError as error:
             self.failed.emit(error)
+            return False
+        if flow is None:
+            self.trust_needed.emit(access)
             return False
         self.played, self._asked = playing.tape, ""
         self.breakpoints = Breakpoints()

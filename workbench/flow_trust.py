@@ -8,6 +8,7 @@ from engine import Engine, PluginError, Plugins
 from engine.flow.abilities import plugin_uses
 from engine.flow.flow import Flow
 from engine.flow.flow_spec import FlowSpec
+from engine.flow.subflow_files import origin_path
 from engine.flow_access import Access, known_plugins
 from workbench.designer.flow_document import FlowDocument
 
@@ -69,6 +70,15 @@ class FlowTrust(QObject):
             trusted_folder=self._folder,
             origin=self._document.origin,
         )
+
+    def recorded(self, origin: str) -> tuple[Access, Flow | None]:
+        """A flow that was recorded, with what lies beside the file it came from; None: it needs trust it does not have.
+
+        `origin` is that of the run. Raises PluginError and FlowInvalid.
+        """
+        spec, path = self._document.spec, origin_path(origin)
+        access = self._access.look_at(spec, path)
+        return access, None if access.restricted else self._access.build(spec, path, origin=origin)
 
     def trust(self, access: Access) -> None:
         """Trust what was looked at; raises StorageError."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -176,6 +177,25 @@ def test_a_tape_becomes_a_test_that_pytest_runs_offline(tape: Path, tmp_path: Pa
     source = test.read_text(encoding="utf-8")
     test.write_text(source.replace("Meet KitchenRobot!", "Meet nobody!"), encoding="utf-8")
     assert _pytest(folder) == 1
+
+
+def test_the_flows_inside_of_a_flow_come_along(workbench: Commands, tmp_path: Path) -> None:
+    inputs = [{"key": "topic", "type": "text"}]
+    inner = {"name": "Leaf", "template": "Say {{topic}}.", "handler": {"type": "text", "key": "said"}}
+    flow_file(tmp_path / "own" / "deep" / "inner.flow.json", inner, inputs=inputs, outputs=["said"])
+    node = {"name": "Node", "flow": "deep/inner.flow.json", "with": {"topic": "bread"}}
+    outer = tmp_path / "own" / "outer.flow.json"
+    document = {"format": "workbench.flow", "version": 1, "name": "Outer", "outputs": ["said"], "agents": [node]}
+    outer.write_text(json.dumps(document))
+    tape = tmp_path / "outer.tape.jsonl"
+    with FakeServer(chat("Bread.")) as server:
+        write_profile(Folders(workbench.home), "fake", server.url, category="M")
+        assert workbench("run", outer, "--tape", tape) == 0, workbench.err
+    folder = tmp_path / "made"
+    write_offline_test(RecordedTape(tape), folder, "outer")
+    assert (folder / "deep" / "inner.flow.json").is_file()
+    shutil.rmtree(tmp_path / "own")
+    assert _pytest(folder) == 0
 
 
 def _pytest(folder: Path) -> int:

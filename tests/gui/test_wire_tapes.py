@@ -1,5 +1,6 @@
 """Wire tapes in the window: kept with each run, saved, played with a stripe over all, made a test."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, choose_file, opened, opened_on
 from workbench.replay_form import ReplayForm
 from workbench.wire_tapes import test_name as name_of_test
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -161,6 +164,29 @@ def test_one_click_makes_an_offline_test(tmp_path: Path) -> None:
             await bench.until(lambda: any("offline test test_test_flow.py" in text for text in bench.banner_texts()))
             assert "An answer to final." in (folder / "test_test_flow.py").read_text("utf-8")
             assert RecordedTape(folder / "test_flow.tape.jsonl").end is not None
+
+    run_qt(scenario())
+
+
+def test_a_flow_with_plug_ins_is_played_with_those_beside_its_file(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "own")
+
+    async def scenario() -> None:
+        async with opened_on(answers, tmp_path / "home", [tmp_path / "own" / "slogan.flow.json"]) as (bench, _):
+            access = bench.tab.trust.restricted
+            assert access is not None
+            bench.tab.trust.trust(access)
+            await bench.run_to_end()
+            status, outputs = bench.tab.progress.status, bench.tab.panel.model.outputs
+            bench.trigger("replay_tape")
+            await play(bench)
+            assert (bench.tab.progress.status, bench.tab.panel.model.outputs) == (status, outputs)
+            bench.trigger("make_test")
+            dialog = await bench.dialog(QFileDialog)
+            dialog.reject()
+            dialog.fileSelected.emit(str(tmp_path / "made"))
+            await bench.until(lambda: any("The offline test" in text for text in bench.banner_texts()))
+            assert (tmp_path / "made" / "plugins" / "words.py").is_file()
 
     run_qt(scenario())
 
