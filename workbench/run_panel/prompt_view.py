@@ -11,12 +11,14 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QTextEdit, QToolButton, 
 
 from engine.errors import ProfileError
 from engine.events import PromptShortened
-from engine.formed_request import FORMS, request_text
+from engine.formed_request import FORMS, FormedRequest, request_text
 from engine.prompt_strategies import strategy_named
+from engine.sent_images import sent_images
 from workbench.run_panel.labels import Figures
 from workbench.run_panel.markdown_text import CODE_LINE, ClosedDocument
 from workbench.run_panel.pane_text import TextShaper
 from workbench.run_panel.run_state import Attempt
+from workbench.run_panel.sent_pictures import SentPictures
 from workbench.text_format import plain_tip, visible_text
 from workbench.theme import theme
 
@@ -36,6 +38,8 @@ class PromptView(QWidget):
         self._attempt: Attempt | None = None
         self._turns: tuple[tuple[str, str], ...] | None = None
         self._shortened: PromptShortened | None = None
+        self._request: FormedRequest | None = None
+        """Of which the pictures are shown."""
         self._edit = QTextEdit(self)
         self._edit.setReadOnly(True)
         self._edit.setProperty("pane", True)
@@ -47,6 +51,7 @@ class PromptView(QWidget):
         self._foot = Figures(11, parent=self)
         self._foot.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.copy_buttons = {form: QToolButton(self) for form in FORMS}
+        self.pictures = SentPictures(self)
         self._steps: Iterator[None] = iter(())
         self._rest = QTimer(self)
         self._rest.setInterval(0)
@@ -55,6 +60,7 @@ class PromptView(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self._edit, 1)
+        layout.addWidget(self.pictures)
         self._bar = QHBoxLayout()
         self._bar.setSpacing(0)
         self._bar.addWidget(self._foot, 1)
@@ -89,6 +95,11 @@ class PromptView(QWidget):
         if (turns is not self._turns or shortened is not self._shortened) and self.isVisible():
             self._turns, self._shortened = turns, shortened
             self._fill(attempt)
+        if self.isVisible():
+            request = attempt.request if attempt is not None else None
+            if request is not self._request:
+                self._request = request
+                self.pictures.show_images(sent_images(request.body) if request is not None else ())
         for button in self.copy_buttons.values():
             button.setEnabled(attempt is not None and attempt.request is not None)
             button.setToolTip(copy_tip(attempt))

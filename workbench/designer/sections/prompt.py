@@ -130,7 +130,8 @@ class PromptSection(FormSection):
         hint = translate("Inspector", "Empty: the one built into the grader") if is_grader else ""
         for field in (self.system_prompt, self.template):
             field.edit.setPlaceholderText(hint)
-        self.images.setVisible(agent is not None and (bool(agent.images) or self.images.is_refused))
+        pictures = any(given.type == "image" for given in self.target.editor.document.spec.inputs)
+        self.images.setVisible(agent is not None and (pictures or bool(agent.images) or self.images.is_refused))
         self.foot.count_soon()
         if self.switch[1].isChecked():
             self.view.start()
