@@ -41,7 +41,7 @@ def test_a_proxy_is_checked_tried_and_kept(tmp_path: Path) -> None:
                 dialog.show_page(page)
                 type_text(page.proxy, "http://ada:secret@proxy:1")
                 assert page.proxy.fault == (
-                    "found “http://***@proxy:1”, expected http://host:port, without user and password."
+                    "Found “http://***@proxy:1”, expected http://host:port, without user and password."
                 )
                 assert not page.test.isEnabled()
                 type_text(page.proxy, address)
@@ -70,7 +70,7 @@ def test_a_file_of_certificates_is_checked_where_it_is_named(tmp_path: Path) -> 
             page = dialog.network
             dialog.show_page(page)
             for typed, fault in (
-                ("ca.pem", "found “ca.pem”, expected the whole path of a file."),
+                ("ca.pem", "Found “ca.pem”, expected the whole path of a file."),
                 (str(tmp_path / "gone.pem"), f"There is no file “{tmp_path / 'gone.pem'}”."),
                 (
                     str(tmp_path / "empty.pem"),
@@ -159,12 +159,12 @@ def test_folders_and_hosts_of_tools_are_added_and_removed(tmp_path: Path) -> Non
             page = dialog.tools
             dialog.show_page(page)
             for part, typed, fault in (
-                (page.folders, "x", "found “x”, expected the whole path of a folder."),
+                (page.folders, "x", "Found “x”, expected the whole path of a folder."),
                 (page.folders, str(tmp_path / "gone"), f"There is no folder “{tmp_path / 'gone'}”."),
                 (
                     page.hosts,
                     "https://a.org/x",
-                    "found “https://a.org/x”, expected a host such as example.org or a:8080.",
+                    "Found “https://a.org/x”, expected a host such as example.org or a:8080.",
                 ),
             ):
                 part.line.clear()
@@ -234,7 +234,7 @@ def test_the_environment_is_shown_in_the_title_and_chooses_the_profile(tmp_path:
             page = dialog.environment
             dialog.show_page(page)
             type_text(page.environment, "a/b")
-            assert page.environment.fault == "found “a/b”, expected letters, digits, - and _, at most 40 of them."
+            assert page.environment.fault == "Found “a/b”, expected letters, digits, - and _, at most 40 of them."
             type_text(page.environment, "prod")
             assert str(folder) in page.where.text()
             assert bench.window.windowTitle() == "Test flow[*] – Flow Workbench – prod"

@@ -18,7 +18,7 @@ def folder(text: str) -> str:
     """The whole path of a folder that is there; raises ValueError in words."""
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise ValueError(_found(translate("settings", "found “%1”, expected the whole path of a folder."), text))
+        raise ValueError(_found(translate("settings", "Found “%1”, expected the whole path of a folder."), text))
     if not path.is_dir():
         raise ValueError(_found(translate("settings", "There is no folder “%1”."), text))
     return str(path)
@@ -29,7 +29,7 @@ def host(text: str) -> str:
     found = _HOST.fullmatch(text)
     if not found or not _is_port(found[1]):
         raise ValueError(
-            _found(translate("settings", "found “%1”, expected a host such as example.org or a:8080."), text)
+            _found(translate("settings", "Found “%1”, expected a host such as example.org or a:8080."), text)
         )
     return text.lower()
 
@@ -37,7 +37,7 @@ def host(text: str) -> str:
 def domain(text: str) -> str:
     """A mail domain in lower case; raises ValueError in words."""
     if not _DOMAIN.fullmatch(text):
-        raise ValueError(_found(translate("settings", "found “%1”, expected a domain such as example.org."), text))
+        raise ValueError(_found(translate("settings", "Found “%1”, expected a domain such as example.org."), text))
     return text.lower().lstrip("@")
 
 
@@ -50,7 +50,7 @@ def proxy(text: str) -> str:
         return ""
     if address.startswith("http://") and "@" not in plain and found and _is_port(found[1]):
         return f"http://{plain}"
-    fault = translate("settings", "found “%1”, expected http://host:port, without user and password.")
+    fault = translate("settings", "Found “%1”, expected http://host:port, without user and password.")
     raise ValueError(_found(fault, _without_password(text)))
 
 
@@ -60,7 +60,7 @@ def ca_file(text: str) -> str:
         return ""
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise ValueError(_found(translate("settings", "found “%1”, expected the whole path of a file."), text))
+        raise ValueError(_found(translate("settings", "Found “%1”, expected the whole path of a file."), text))
     if not path.is_file():
         raise ValueError(_found(translate("settings", "There is no file “%1”."), text))
     certificate_count(path)

@@ -42,7 +42,7 @@ class EnvironmentPage(Page):
         try:
             self._options.change(environment=text)
         except ValueError:
-            fault = self.tr("found “%1”, expected letters, digits, - and _, at most 40 of them.")
+            fault = self.tr("Found “%1”, expected letters, digits, - and _, at most 40 of them.")
             raise ValueError(fault.replace("%1", text[:60])) from None
         return text
 

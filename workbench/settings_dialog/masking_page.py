@@ -38,6 +38,7 @@ class PatternRow(QWidget):
         self.replacement.setPlaceholderText(self.tr("nothing"))
         line = QHBoxLayout()
         line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(theme.px(8))
         line.addWidget(self.pattern, 3)
         line.addWidget(self.replacement, 2)
         column = QVBoxLayout(self)
@@ -234,10 +235,14 @@ class MaskingPage(Page):
 
 
 def _places(text: str, masked: str) -> Iterator[tuple[int, int]]:
-    """Where the masked text differs, in its UTF-16 units as Qt counts."""
+    """Where the masked text differs, in its UTF-16 units as Qt counts; letters that are the same by chance go along."""
+    found: list[tuple[int, int]] = []
     for kind, _, _, begin, end in difflib.SequenceMatcher(None, text, masked, autojunk=False).get_opcodes():
         if kind in ("replace", "insert"):
-            yield _units(masked[:begin]), _units(masked[:end])
+            near = bool(found) and begin - found[-1][1] <= 2
+            found = [*found[:-1], (found[-1][0], end)] if near else [*found, (begin, end)]
+    for begin, end in found:
+        yield _units(masked[:begin]), _units(masked[:end])
 
 
 def _units(text: str) -> int:
