@@ -24,6 +24,7 @@ from engine.cli_input import as_problem, by_place, flow_file, open_flow, pair, p
 from engine.cli_models import models_app
 from engine.cli_options import Json, Options, Texts, finish, print_json, print_problems, problem_json
 from engine.cli_profiles import profiles_app
+from engine.cli_prompts import prompts_app
 from engine.cli_run import Again, RunOptions, run_flow
 from engine.cli_runs import runs_app
 from engine.cli_text import DONE, FAILED, INTERRUPTED, INVALID, NO_SERVER, Terminal, TerminalLog
@@ -60,6 +61,7 @@ app.add_typer(profiles_app, name="profiles")
 app.add_typer(models_app, name="models")
 app.add_typer(runs_app, name="runs")
 app.add_typer(cache_app, name="cache")
+app.add_typer(prompts_app, name="prompts")
 app.command("export")(export)
 
 app.command("batch")(batch)
