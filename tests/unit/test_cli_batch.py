@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import typer
 
-from engine import cli_batch_run as module
+from engine import cli_progress
 from engine.batch_values import BatchOptions, BatchProgress
-from engine.cli_batch_run import BatchCommand, _ProgressLine, _Runner, limits_text, progress_text, spending_text
+from engine.cli_batch_run import BatchCommand, _Runner, limits_text, progress_text, spending_text
+from engine.cli_progress import ProgressLine
 from engine.cli_text import Terminal
 from engine.events import Statistics
 from engine.flow.flow import Limits
@@ -60,16 +61,16 @@ def test_the_smaller_limit_of_flow_and_settings_is_told() -> None:
 def test_on_a_terminal_one_line_changes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = 100.0
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
-    line = _ProgressLine(Terminal())
-    line.show(progress())
+    monkeypatch.setattr(cli_progress.time, "monotonic", lambda: now)
+    line = ProgressLine(Terminal())
+    line.show(lambda: progress_text(progress()))
     assert capsys.readouterr().err == ""  # a short batch shows nothing
     now += 6
-    line.show(progress())
-    line.show(progress(left=300))  # too soon
+    line.show(lambda: progress_text(progress()))
+    line.show(lambda: progress_text(progress(left=300)))  # too soon
     assert capsys.readouterr().err == f"\r\x1b[K{progress_text(progress())}"
     now += 1
-    line.show(progress(left=300))
+    line.show(lambda: progress_text(progress(left=300)))
     line.clear()
     line.clear()
     assert capsys.readouterr().err == f"\r\x1b[K{progress_text(progress(left=300))}\r\x1b[K"
@@ -79,10 +80,10 @@ def test_elsewhere_there_is_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(module.time, "monotonic", lambda: now)
-    line = _ProgressLine(Terminal())
+    monkeypatch.setattr(cli_progress.time, "monotonic", lambda: now)
+    line = ProgressLine(Terminal())
     for now in (103.0, 106.0, 107.0, 112.0):  # noqa: B007 - the clock
-        line.show(progress())
+        line.show(lambda: progress_text(progress()))
     assert capsys.readouterr().err == f"{progress_text(progress())}\n" * 2
 
 
