@@ -57,7 +57,7 @@ class SentPictures(QListWidget):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.hide()
-        theme.changed.connect(lambda: self._fill())
+        theme.changed.connect(self._fill)
 
     def show_images(self, images: Sequence[SentImage]) -> None:
         """Show these."""
