@@ -17,6 +17,7 @@ from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, choose_file, find_button, opened
 from workbench.designer.edits import change_agent
 from workbench.documents import slug
+from workbench.flow_source import read_source
 from workbench.run_panel.input_form import InputForm
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -260,13 +261,13 @@ def test_a_disk_that_hangs_holds_neither_the_window_nor_the_next_save(
     def slow_load(name: str) -> LoadedFlow:
         waiting.set()
         assert free.wait(60)
-        return load_flow(name)
+        return read_source(name)
 
     async def story() -> None:
         async with opened(tmp_path / "home", [path]) as bench:
             edit(bench, "First.")
             monkeypatch.setattr("workbench.designer.flow_document.save_flow", slow_save)
-            monkeypatch.setattr("workbench.documents.load_flow", slow_load)
+            monkeypatch.setattr("workbench.documents.read_source", slow_load)
             bench.press("Ctrl+S")
             await bench.until(waiting.is_set)
             edit(bench, "Second.")  # the window takes it while the disk hangs

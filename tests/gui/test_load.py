@@ -64,7 +64,7 @@ def test_streams_side_by_side_do_not_hold_the_window_and_lose_nothing(
                     while len(lengths(bench)) < streams or not all(lengths(bench)):
                         await asyncio.sleep(0.05)
                 assert bench.tab.panel.stream.shows_grid
-                assert len(bench.tab.panel.stream.grid.cells) == 8
+                await bench.until(lambda: len(bench.tab.panel.stream.grid.cells) == 8)
                 heart = Heartbeat()
                 async with asyncio.timeout(seconds * 4 + 30):
                     while bench.tab.is_running:

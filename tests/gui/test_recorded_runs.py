@@ -498,11 +498,14 @@ def test_a_narrow_comparison_leaves_out_figures_and_keeps_the_names(tmp_path: Pa
             await bench.until(lambda: dialog.table.topLevelItemCount() > 0)
             for width, hidden in ((1600, []), (760, [COST, TOKENS])):
                 dialog.resize(width, 600)
-                await bench.settle()
-                assert [column for column in (COST, TOKENS, TIME) if dialog.table.isColumnHidden(column)] == hidden
+                await bench.until(lambda hidden=hidden: hidden_columns(dialog) == hidden)
                 assert dialog.table.columnWidth(STEP) >= 120
 
     run_qt(story(), 60)
+
+
+def hidden_columns(dialog: RunComparisonDialog) -> list[int]:
+    return [column for column in (COST, TOKENS, TIME) if dialog.table.isColumnHidden(column)]
 
 
 def items(dialog: RunComparisonDialog) -> list[Any]:

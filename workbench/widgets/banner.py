@@ -171,6 +171,7 @@ class Banner(QWidget):
             for place, button in enumerate(self._buttons):
                 button.clicked.connect(lambda _checked=False, place=place: self._run(place))
                 self._row.insertWidget(place, button)
+                button.show()  # now, not when the layout gets to it: whoever looks at once finds it
         self._actions = list(actions)
         self._style_buttons()
 
