@@ -162,7 +162,7 @@ class Documents(QObject):
         dialog.open()
 
     def _save_soon_to(self, tab: FlowTab, path: Path, *, overwrite: bool = False) -> None:
-        self._tasks.start(self._finish_save(tab, self._begin_save(tab, path, overwrite=overwrite)))
+        self._tasks.start(self._finish_save(tab, self._begin_save(tab, path, overwrite=overwrite)), saves=True)
 
     def _begin_save(self, tab: FlowTab, path: Path, *, overwrite: bool = False) -> Saving:
         """Save the flow as it is at this moment; what is typed from here on is a step of its own for undo."""

@@ -17,11 +17,16 @@ class Tasks(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._saving: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[object, object, object], owner: QObject | None = None) -> None:
-        """Run a coroutine as a task; with its owner, a dialog for instance, it ends."""
+    def start(
+        self, work: Coroutine[object, object, object], owner: QObject | None = None, *, saves: bool = False
+    ) -> None:
+        """Run a coroutine as a task; with its owner, a dialog for instance, it ends. What saves may end by itself."""
         task = asyncio.get_running_loop().create_task(self._guarded(work))
         self._tasks.add(task)
+        if saves:
+            self._saving.add(task)
         task.add_done_callback(self._done)
         # Cancelled before its first step, the task never came to the work.
         task.add_done_callback(lambda _task: work.close())
@@ -36,11 +41,16 @@ class Tasks(QObject):
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._saving.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             task.get_loop().call_exception_handler({"message": "A task of the window failed", "exception": error})
 
     async def close(self) -> None:
-        """Cancel what is under way and wait for it, at most 2 s."""
+        """Cancel what is under way and wait for it, at most 2 s; what saves has as long before."""
+        for task in self._tasks - self._saving:
+            task.cancel()
+        if self._saving:
+            await asyncio.wait(self._saving, timeout=2.0)
         for task in self._tasks:
             task.cancel()
         if self._tasks:

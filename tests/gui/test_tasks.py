@@ -55,3 +55,28 @@ def test_what_has_no_owner_goes_on() -> None:
         return told
 
     assert run_qt(story()) == ["saved"]
+
+
+def test_at_the_end_what_saves_is_waited_for_and_the_rest_cancelled() -> None:
+    async def story() -> list[str]:
+        tasks, told = Tasks(QObject()), []
+        written = asyncio.Event()
+
+        async def save() -> None:
+            await written.wait()
+            told.append("saved")
+
+        async def watch() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                told.append("watched no more")
+                written.set()  # the disk is slower than the window
+
+        tasks.start(save(), saves=True)
+        tasks.start(watch())
+        await asyncio.sleep(0)
+        await tasks.close()
+        return told
+
+    assert run_qt(story()) == ["watched no more", "saved"]
