@@ -18,7 +18,7 @@ both_loops = pytest.mark.parametrize("loop_class", LOOP_CLASSES, ids=lambda loop
 
 def run_qt(
     main: Coroutine[Any, Any, T],
-    timeout: float = 20,
+    timeout: float = 60,
     *,
     loop_class: type[PortableLoop] = WorkbenchLoop,
     debug: bool = False,
