@@ -11,19 +11,13 @@ from engine.atomic_file import write_atomically
 from engine.cli_input import open_flow, usage
 from engine.cli_options import Options
 from engine.cli_text import DONE
-from engine.errors import FlowInvalid
-from engine.export_page import refuse_keys
-from engine.flow.export_mermaid import mermaid_text
-from engine.flow.export_python import python_text
-from engine.flow.flow_check import check_flow
-from engine.flow.flow_file import LoadedFlow, flow_text
-from engine.flow.subflow_files import FlowFiles
+from engine.flow.flow_file import LoadedFlow
+from engine.flow_export import TEXTS, export_text, refuse_keys_in
 from engine.profile_store import ProfileStore
 
 Draw = Callable[[LoadedFlow, str, Path, str], int]
 """Draws a flow in a format into a file, in a theme; the exit status."""
 
-TEXTS = ("python", "mermaid")
 PICTURES = ("svg", "png")
 
 drawing: list[Draw] = []
@@ -46,20 +40,13 @@ def export(
     if theme not in ("dark", "light"):
         usage(f'--theme: found "{theme}", expected dark or light.')
     loaded = open_flow(flow)
-    secrets = ProfileStore(options.folders.profiles).secrets()
-    refuse_keys(flow_text(loaded.spec), secrets, "The flow was not exported", hint="Take it out of the flow.")
+    refuse_keys_in(loaded, ProfileStore(options.folders.profiles).secrets())
     if to in PICTURES:
         if not drawing:
             usage("Pictures are drawn by the command workbench, not by the engine alone.")
         path = output or Path(f"{Path(flow).name.removesuffix('.flow.json')}.{to}")
         raise typer.Exit(drawing[0](loaded, to, path, theme))
-    if to == "python":
-        problems = check_flow(loaded.spec, files=FlowFiles(loaded.origin))
-        if any(problem.severity == "error" for problem in problems):
-            raise FlowInvalid.of(problems)
-        text = python_text(loaded.spec, origin=loaded.origin)
-    else:
-        text = mermaid_text(loaded.spec)
+    text = export_text(loaded, to)
     if output is None:
         sys.stdout.write(text)
     else:

@@ -57,6 +57,7 @@ ACTIONS = (
     ActionRow(
         "restore_version", "File", "Restore &version", "Take back one of the five versions saved before the last"
     ),
+    ActionRow("export_flow", "File", "&Export…", "Write the flow as a picture, a diagram or a Python script"),
     ActionRow("close", "File", "&Close tab", "Close this flow", "Ctrl+W", separator=True),
     ActionRow("quit", "File", "&Quit", "End the workbench", "Ctrl+Q"),
     ActionRow("undo", "Edit", "&Undo", "Take back the last change", "Ctrl+Z", "undo"),

@@ -22,6 +22,7 @@ from workbench.documents import Documents
 from workbench.engine_options import EngineOptions
 from workbench.error_presenter import error_banner
 from workbench.file_drop import FileDrop
+from workbench.flow_export import FlowExport
 from workbench.flow_tab import FlowTab
 from workbench.folder_watch import FolderWatch
 from workbench.help_menu import HelpMenu
@@ -44,7 +45,7 @@ from workbench.wire_tapes import WireTapes
 logger = logging.getLogger(__name__)
 
 NEEDS_FLOW = (
-    "save_as", "select_all", "select_none", "fit", "fit_selection", "zoom_in", "zoom_out",
+    "save_as", "export_flow", "select_all", "select_none", "fit", "fit_selection", "zoom_in", "zoom_out",
     "zoom_reset", "edit_prompt", "check", "next_agent", "previous_agent", "inputs", "copy_summary", "compare_flow",
 )  # fmt: skip
 """Actions that make sense only while a flow is open."""
@@ -81,6 +82,7 @@ class Desk(QObject):
         CanvasActions(window, self.documents, self.saved)
         PassActions(window, self.documents)
         self.tapes = WireTapes(window, engine, self.documents, settings, folders, self.tasks)
+        FlowExport(window, engine, self.documents, self.tasks)
         self._undo = QUndoGroup(self)
         self._closing = False
         self.model = LocalModel(window, engine, settings, self.tasks)
