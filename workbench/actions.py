@@ -320,6 +320,7 @@ class Actions(QObject):
         self._actions: dict[str, QAction] = {}
         self._on_bars: set[str] = set()
         self._reasons: dict[str, str] = {}
+        self._more: dict[str, str] = {}
         """Why an action cannot be done, by its id."""
         for row in ACTIONS:
             tip = translated(row.tip)
@@ -358,6 +359,11 @@ class Actions(QObject):
         self._reasons[action_id] = why_not
         self._show_tip(action_id)
 
+    def add_tip(self, action_id: str, more: str) -> None:
+        """Say more below the tip of an action, until something else or nothing is said."""
+        self._more[action_id] = more
+        self._show_tip(action_id)
+
     def set_keys(self, keys: Mapping[str, Sequence[str]]) -> None:
         """Give actions other keys, `Ctrl+K`, by id."""
         for action_id, own in keys.items():
@@ -377,7 +383,9 @@ class Actions(QObject):
     def _show_tip(self, action_id: str) -> None:
         action = self._actions[action_id]
         tip, keys = action.statusTip(), action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-        action.setToolTip(self._reasons.get(action_id) or (f"{tip} ({keys})" if keys else tip))
+        text = self._reasons.get(action_id) or (f"{tip} ({keys})" if keys else tip)
+        more = self._more.get(action_id)
+        action.setToolTip(f"{text}\n{more}" if more else text)
 
     def all(self) -> list[QAction]:
         """Every action, in the order of the table."""

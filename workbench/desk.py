@@ -13,7 +13,6 @@ from PySide6.QtGui import QCursor, QGuiApplication, QUndoGroup
 from PySide6.QtWidgets import QMenu, QWidget
 
 from engine import Engine, EngineError, StorageError
-from engine.flow.flow_links import reachable_agents
 from engine.folders import Folders
 from workbench.agent_library import AgentLibrary
 from workbench.canvas_actions import CanvasActions
@@ -35,6 +34,7 @@ from workbench.pass_actions import PassActions
 from workbench.preferences import Preferences
 from workbench.run_actions import RunActions
 from workbench.run_panel.input_form import InputForm
+from workbench.run_planning import RunPlanning
 from workbench.saved_agents import SavedAgents
 from workbench.settings import Settings
 from workbench.tasks import Tasks
@@ -83,6 +83,7 @@ class Desk(QObject):
         PassActions(window, self.documents)
         self.tapes = WireTapes(window, engine, self.documents, settings, folders, self.tasks)
         FlowExport(window, engine, self.documents, self.tasks)
+        self._planning = RunPlanning(window, engine, self.documents)
         self._undo = QUndoGroup(self)
         self._closing = False
         self.model = LocalModel(window, engine, settings, self.tasks)
@@ -101,7 +102,6 @@ class Desk(QObject):
         window = self.window
         window.tab_changed.connect(self._tab_changed)
         window.closing.connect(self.close)
-        window.run_hovered.connect(self._show_planned)
         window.status.offline_clicked.connect(self._set_offline)
         window.sample_wanted.connect(self._choose_sample)
         FileDrop(window).dropped.connect(self._take_files)
@@ -290,7 +290,9 @@ class Desk(QObject):
         if not tab.document.spec.inputs:
             self.show_banner(Banner(Message(kind="accent", title=self.tr("This flow declares no inputs."))))
             return
-        form = InputForm(tab.document.spec, tab.inspector.flow_form.texts(), self.window)
+        form = InputForm(
+            tab.document.spec, tab.inspector.flow_form.texts(), partial(self._planning.words, tab), self.window
+        )
 
         def submitted(texts: dict[str, str], run_now: bool) -> None:
             tab.inspector.flow_form.show_values(texts)
@@ -300,12 +302,6 @@ class Desk(QObject):
 
         form.submitted.connect(submitted)
         form.open()
-
-    def _show_planned(self, shown: bool) -> None:
-        """Tint the agents a run would reach while the mouse is on Run."""
-        tab = self.documents.current
-        if tab is not None and not tab.is_running:
-            tab.editor.show_planned(reachable_agents(tab.document.spec) if shown else ())
 
     def _choose_sample(self, button: QWidget | None = None) -> None:
         """Show the samples below the button that asked for them, else at the mouse."""

@@ -5,12 +5,16 @@ import re
 from collections.abc import Sequence, Set
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QCoreApplication, QLocale
 
 from engine import number_text
 from engine.completion import ReasoningAudit
 from engine.statistics import CostProvenance
+
+if TYPE_CHECKING:
+    from engine.flow.run_plan import PlannedAgent
 
 
 def audit_text(audit: ReasoningAudit) -> str:
@@ -71,6 +75,30 @@ def cost_text(cost: Decimal, provenance: CostProvenance, *, lower_bound: bool = 
         free=QCoreApplication.translate("text_format", "free"),
         unknown=QCoreApplication.translate("text_format", "unknown"),
     )
+
+
+def calls_text(planned: "PlannedAgent") -> str:
+    """How many calls are planned: `5 paid calls`, `≥ 2 calls` of a model that costs nothing."""
+    paid = planned.cost is None or planned.cost > 0
+    words = {
+        (True, True): QCoreApplication.translate("text_format", "1 paid call"),
+        (True, False): QCoreApplication.translate("text_format", "%1 paid calls"),
+        (False, True): QCoreApplication.translate("text_format", "1 call"),
+        (False, False): QCoreApplication.translate("text_format", "%1 calls"),
+    }
+    text = words[paid, planned.calls == 1].replace("%1", f"{planned.calls:,}")
+    return f"≥ {text}" if planned.more else text
+
+
+def planned_cost_text(planned: "PlannedAgent") -> str:
+    """What they may cost: `~$0.012`, `≤ $0.04` when answers may get as long as they can, `unknown`, `free`."""
+    if planned.cost is None:
+        return cost_text(Decimal(0), CostProvenance.UNKNOWN)
+    if not planned.cost:
+        return cost_text(Decimal(0), CostProvenance.FREE)
+    if planned.at_most and not planned.more:
+        return f"≤ {number_text.money_text(planned.cost)}"
+    return cost_text(planned.cost, CostProvenance.ESTIMATED)
 
 
 def when_text(moment: float) -> str:

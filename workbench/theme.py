@@ -265,9 +265,13 @@ class Theme(QObject):
 
     def _stylesheet(self) -> str:
         values = {token.replace(".", "_"): self.hex(token) for token in TOKENS}
-        for name, icon, color in (("arrow", "chevron-down", "text2"), ("tick", "check", "on.fill")):
+        for name, icon, color in (
+            ("arrow", "chevron-down", "text2"),
+            ("up", "chevron-up", "text2"),
+            ("tick", "check", "on.fill"),
+        ):
             values[name] = self._image_file(icon, color)
-        for size in (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 24, 26, 28, 32, 33):
+        for size in (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 26, 28, 32, 33):
             values[f"px{size}"] = f"{self.px(size)}px"
         return STYLESHEET % values
 
@@ -326,6 +330,14 @@ QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus, QPlainTe
   border: 2px solid %(accent)s; padding: %(px2)s %(px4)s; }
 QComboBox::drop-down { border: none; width: %(px24)s; }
 QComboBox::down-arrow { image: url("%(arrow)s"); width: %(px14)s; height: %(px14)s; }
+QAbstractSpinBox { padding-right: %(px24)s; }
+QAbstractSpinBox::up-button, QAbstractSpinBox::down-button { border: none; background: transparent; width: %(px20)s;
+  subcontrol-origin: border; right: 2px; }
+QAbstractSpinBox::up-button { subcontrol-position: top right; top: 2px; }
+QAbstractSpinBox::down-button { subcontrol-position: bottom right; bottom: 2px; }
+QAbstractSpinBox::up-button:hover, QAbstractSpinBox::down-button:hover { background: %(bg_hover)s; }
+QAbstractSpinBox::up-arrow { image: url("%(up)s"); width: %(px12)s; height: %(px12)s; }
+QAbstractSpinBox::down-arrow { image: url("%(arrow)s"); width: %(px12)s; height: %(px12)s; }
 QLineEdit[invalid="true"], QPlainTextEdit[invalid="true"], QComboBox[invalid="true"] { border: 2px solid %(err)s; }
 QLineEdit:disabled, QPlainTextEdit:disabled, QComboBox:disabled { color: %(disabled)s; }
 QPlainTextEdit[pane="true"], QTextEdit[pane="true"] { border: none; border-radius: 0; padding: 0 %(px8)s; }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from engine.conversation import Role, ToolCall, Turn
-from engine.errors import FlowInvalid, TemplateError
+from engine.errors import EngineError, FlowInvalid, TemplateError
 from engine.flow import expressions
 from engine.flow.agent import MAX_TOOL_ROUNDS, Agent, Hook, Merge, Next, merge_contexts
 from engine.flow.agent_check import is_ignored_override, is_secret
@@ -35,7 +35,7 @@ from engine.flow.subflow import SubflowAgent
 from engine.flow.subflow_files import FlowFiles
 from engine.flow.template import Parts, expand, literal
 from engine.plugins import Plugins
-from engine.profile import ProfileRef
+from engine.profile import Category, ModelProfile, ProfileRef
 from engine.profile_builder import inline_profile
 
 
@@ -252,6 +252,16 @@ def _profile(agent: str, model: ModelSpec) -> ProfileRef | None:
     if model.inline is None:
         return model.profile
     return inline_profile(agent, {key: value for key, value in model.inline.items() if not is_secret(key)})
+
+
+def asked_profile(agent: AgentSpec, resolve: Callable[[ProfileRef], ModelProfile]) -> ModelProfile | None:
+    """The profile that answers for an agent as things stand, without its overrides; None when nobody does."""
+    model = agent.model or ModelSpec(category="M")
+    try:
+        profile = _profile(agent.name, model)
+        return resolve(Category.named(model.category or "M") if profile is None else profile)
+    except EngineError:
+        return None
 
 
 def _handler(spec: HandlerSpec, plugins: Plugins) -> Callable[[Context], Handler]:

@@ -12,7 +12,7 @@ def check_links(spec: FlowSpec, report: Report) -> None:
     _check_start(spec, names, report)
     for index, agent in enumerate(spec.agents):
         _check_targets(agent, index, names, report)
-    links, start = _links(spec), _start(spec)
+    links, start = links_of(spec), start_of(spec)
     reached = _reachable(start, links)
     for index, agent in enumerate(spec.agents):
         if start in links and agent.name not in reached:
@@ -32,14 +32,20 @@ def check_links(spec: FlowSpec, report: Report) -> None:
 
 def reachable_agents(spec: FlowSpec) -> set[str]:
     """Names of the agents that a run may reach from the start."""
-    links = _links(spec)
-    return _reachable(_start(spec), links)
+    links = links_of(spec)
+    return _reachable(start_of(spec), links)
+
+
+def in_loops(spec: FlowSpec) -> set[str]:
+    """Names of the agents that a run may come to again."""
+    links = links_of(spec)
+    return {name for loop in _components(links) for name in loop if len(loop) > 1 or name in links[name]}
 
 
 def agents_before(spec: FlowSpec, name: str) -> set[str]:
     """Names of the agents from which a run may come to this one; itself among them only in a loop."""
     back: dict[str, list[str]] = {agent.name: [] for agent in spec.agents}
-    for source, targets in _links(spec).items():
+    for source, targets in links_of(spec).items():
         for target in targets:
             back[target].append(source)
     found: set[str] = set()
@@ -52,13 +58,14 @@ def agents_before(spec: FlowSpec, name: str) -> set[str]:
     return found
 
 
-def _links(spec: FlowSpec) -> dict[str, list[str]]:
+def links_of(spec: FlowSpec) -> dict[str, list[str]]:
     """Agent → the agents it may lead to; of agents with the same name the first counts."""
     names = {agent.name for agent in spec.agents}
     return {agent.name: [name for name in _targets(agent) if name in names] for agent in reversed(spec.agents)}
 
 
-def _start(spec: FlowSpec) -> str:
+def start_of(spec: FlowSpec) -> str:
+    """The agent a run begins with; empty when there is none."""
     return spec.start or (spec.agents[0].name if spec.agents else "")
 
 

@@ -20,6 +20,7 @@ from engine.events import (
     RunStarted,
     Warned,
 )
+from engine.flow.run_plan import PlannedAgent
 from engine.statistics import CostProvenance
 from tests.helpers.run_events import RUN, START, Script, fan_out, simple_run, statistics
 from tests.helpers.sample_flows import chain
@@ -237,9 +238,9 @@ def test_renaming_an_agent_during_a_run_keeps_its_state_and_its_later_events() -
 
 def test_planned_agents_lose_their_tint_when_they_run_or_the_run_ends() -> None:
     overlay = RunOverlay(Clock())
-    overlay.plan({"Writer", "Other"})
+    overlay.plan({"Writer": PlannedAgent(calls=2), "Other": PlannedAgent(calls=1)})
     assert overlay.agent("Other").state is CardState.PLANNED
-    overlay.plan({"Writer"})
+    overlay.plan({"Writer": PlannedAgent(calls=2)})
     assert overlay.agent("Other").state is CardState.IDLE
     for event in simple_run(Script()):
         overlay.apply(event)

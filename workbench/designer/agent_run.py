@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from engine.completion import Phase, ReasoningAudit
 from engine.events import Graded, GradeOutcome, Statistics
+from engine.flow.run_plan import PlannedAgent
 from engine.statistics import CostProvenance, weakest
 
 Link = tuple[str, str | None, bool | None]
@@ -69,6 +70,8 @@ class AgentRun:
     explanation: str = ""
     audit: ReasoningAudit | None = None
     """What thinking did to one of its answers."""
+    planned: PlannedAgent | None = None
+    """What it is going to ask, while it is planned."""
     own_pass: int = 0
     """Which of its `passes` through the flow this is; 0: all of them together."""
     passes: int = 0

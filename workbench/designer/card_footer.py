@@ -10,7 +10,17 @@ from engine.events import GradeOutcome
 from engine.number_text import money_text
 from workbench.designer.agent_run import AgentRun, CardState, FrozenMark
 from workbench.designer.card_content import CardContent
-from workbench.text_format import audit_text, cost_text, seconds_text, stale_text, tokens_text, visible_text, when_text
+from workbench.text_format import (
+    audit_text,
+    calls_text,
+    cost_text,
+    planned_cost_text,
+    seconds_text,
+    stale_text,
+    tokens_text,
+    visible_text,
+    when_text,
+)
 
 translate = QCoreApplication.translate
 
@@ -36,7 +46,7 @@ def card_footer(content: CardContent, run: AgentRun, elapsed: float, mark: Froze
     """The footer of a card, None when there is nothing to say; `mark` when its agent is frozen."""
     if run.state in _BY_STATE:
         footer = _BY_STATE[run.state](run, elapsed)
-        if run.passes < 2:
+        if footer is None or run.passes < 2:
             return footer
         return replace(footer, label=f"{run.own_pass}/{run.passes} · {footer.label}")
     if mark is not None:
@@ -197,6 +207,19 @@ def _paused(run: AgentRun, elapsed: float) -> Footer:
     return Footer(icon="pause", icon_color="text", label=translate("card_footer", "paused"), label_color="text")
 
 
+def _planned(run: AgentRun, elapsed: float) -> Footer | None:
+    planned = run.planned
+    if planned is None or not (planned.calls or planned.more):
+        return None
+    return Footer(
+        icon="cost",
+        icon_color="text2",
+        label=calls_text(planned),
+        figures=(planned_cost_text(planned),),
+        tint="tint.accent",
+    )
+
+
 def _totals(run: AgentRun) -> tuple[str, ...]:
     if not run.answers:
         return ()
@@ -229,6 +252,7 @@ _GRADES = {
 """What a grader made of an answer → (icon, colour token)."""
 
 _BY_STATE = {
+    CardState.PLANNED: _planned,
     CardState.RUNNING: _running,
     CardState.FINISHED: _finished,
     CardState.WARNING: _warning,

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from engine.errors import Problem
 from engine.events import AnyEvent, ChunkReceived, RunStarted
 from engine.flow.flow_spec import FlowSpec
+from engine.flow.run_plan import PlannedAgent
 from workbench.designer.agent_run import FrozenMark
 from workbench.designer.canvas_commands import CanvasCommands
 from workbench.designer.canvas_controls import FirstRunCard, Minimap, OutputTip, ZoomBar
@@ -212,9 +213,9 @@ class FlowEditor(QWidget):
         self._overlay.freeze(marks)
         self._show_figures()
 
-    def show_planned(self, names: Iterable[str]) -> None:
-        """Tint the agents that a run would reach; with no names, none."""
-        self._overlay.plan(set(names))
+    def show_planned(self, agents: Mapping[str, PlannedAgent]) -> None:
+        """Tint the agents that a run would reach; with none of them, none."""
+        self._overlay.plan(agents)
         self._show_figures()
 
     @property

@@ -35,6 +35,7 @@ from engine.events import (
     ToolCalled,
     Warned,
 )
+from engine.flow.run_plan import PlannedAgent
 from workbench.designer.agent_run import (
     AgentRun,
     CardState,
@@ -148,16 +149,16 @@ class RunOverlay:
         self._changed_agents |= self.agents.keys()
         self._changed_links |= self.links.keys()
 
-    def plan(self, names: set[str]) -> None:
+    def plan(self, agents: Mapping[str, PlannedAgent]) -> None:
         """Tint exactly these agents that have not run as going to run."""
         for name, run in list(self.agents.items()):
-            if run.state is CardState.PLANNED and name not in names:
-                run.state = CardState.IDLE
+            if run.state is CardState.PLANNED and name not in agents:
+                run.state, run.planned = CardState.IDLE, None
                 self._changed_agents.add(name)
-        for name in names:
+        for name, planned in agents.items():
             run = self.agents.setdefault(name, AgentRun())
-            if run.state is CardState.IDLE:
-                run.state = CardState.PLANNED
+            if run.state in (CardState.IDLE, CardState.PLANNED):
+                run.state, run.planned = CardState.PLANNED, planned
                 self._changed_agents.add(name)
 
     def apply(self, event: AnyEvent) -> None:
@@ -210,7 +211,7 @@ class RunOverlay:
             if run is not None and run.is_over:
                 run.settle(statistics)
                 self._changed_agents.add(name)
-        self.plan(set())
+        self.plan({})
 
     # -- one execution ----------------------------------------------------------------------------------------------
 

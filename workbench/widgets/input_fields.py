@@ -17,12 +17,18 @@ from PySide6.QtWidgets import (
 )
 
 from engine.flow.context import text_of
+from engine.flow.flow_inputs import input_values
 from engine.flow.flow_spec import InputSpec
 from workbench.theme import theme
 from workbench.widgets.elided import ElidedComboBox, ElidedLabel
+from workbench.widgets.fault_note import FaultNote, mark_invalid
 
 TALL = ("text", "list", "json")
 """Types that take several lines."""
+CHECKED = ("number", "json")
+"""Types that not every text is one of."""
+LONG = 100_000
+"""Characters from which a text is not checked while it is typed: the run will."""
 
 
 class FileField(QWidget):
@@ -73,6 +79,7 @@ class InputFields(QWidget):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._labels: list[QLabel] = []
         self._hints: list[QLabel] = []
+        self._notes: dict[str, FaultNote] = {}
         theme.changed.connect(self._restyle)
         self._restyle()
 
@@ -84,6 +91,7 @@ class InputFields(QWidget):
         for spec in specs:
             self._set(spec, values.get(spec.key, default_text(spec)))
         self._loading = False
+        self._check()
 
     def texts(self) -> dict[str, str]:
         """What the fields hold, as text by key."""
@@ -96,6 +104,10 @@ class InputFields(QWidget):
     def missing(self) -> list[str]:
         """Keys of required inputs without a value."""
         return missing_inputs(self._specs, self.texts())
+
+    def invalid(self) -> list[str]:
+        """Keys of inputs whose text is not of their type; it is told below their fields."""
+        return [key for key, note in self._notes.items() if note.text]
 
     def widgets(self) -> list[QWidget]:
         """The fields that take the focus, in order."""
@@ -115,7 +127,7 @@ class InputFields(QWidget):
                 widget.hide()
                 widget.deleteLater()
         self._specs = tuple(specs)
-        self._fields, self._labels, self._hints = {}, [], []
+        self._fields, self._labels, self._hints, self._notes = {}, [], [], {}
         for spec in specs:
             label = ElidedLabel(f"{spec.key} *" if spec.required else spec.key, self)
             label.setToolTip(spec.help)
@@ -127,6 +139,9 @@ class InputFields(QWidget):
             self._labels.append(label)
             self._layout.addWidget(label)
             self._layout.addWidget(field)
+            if spec.type in CHECKED:
+                self._notes[spec.key] = note = FaultNote(self)
+                self._layout.addWidget(note)
             if spec.help:
                 hint = QLabel(spec.help, self)
                 hint.setProperty("role", "muted")
@@ -147,7 +162,7 @@ class InputFields(QWidget):
         for field in self._fields.values():
             if isinstance(field, QPlainTextEdit):
                 field.setFont(theme.font(12, mono=True))
-                field.setMinimumHeight(theme.px(110))
+                field.setFixedHeight(theme.px(110))
             elif isinstance(field, FileField):
                 field.restyle()
 
@@ -176,7 +191,16 @@ class InputFields(QWidget):
 
     def _changed(self) -> None:
         if not self._loading:
+            self._check()
             self.values_changed.emit()
+
+    def _check(self) -> None:
+        """Tell below each field what is wrong with its text."""
+        for spec in self._specs:
+            if (note := self._notes.get(spec.key)) is not None:
+                fault = fault_of(spec, self._text(spec))
+                note.show_fault(fault)
+                mark_invalid(self._fields[spec.key], bool(fault))
 
     def _set(self, spec: InputSpec, text: str) -> None:
         match self._fields[spec.key]:
@@ -207,6 +231,17 @@ class InputFields(QWidget):
             case QLineEdit() as line:
                 return line.text()
         return ""
+
+
+def fault_of(spec: InputSpec, text: str) -> str:
+    """What is wrong with a text as the value of an input: what was found and expected; a missing one is no fault."""
+    if not text.strip() or len(text) > LONG:
+        return ""
+    try:
+        input_values(spec, text)
+    except ValueError as error:
+        return f"{str(error)[:1].upper()}{str(error)[1:]}."
+    return ""
 
 
 def default_text(spec: InputSpec) -> str:

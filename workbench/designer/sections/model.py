@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from engine import Category, Engine, EngineError, ModelProfile
+from engine import Engine, ModelProfile
+from engine.flow.flow_build import asked_profile
 from engine.flow.flow_spec import AgentSpec, ModelSpec
 from engine.profile import PREDEFINED_CATEGORIES
 from engine.profile_keys import KEYS
@@ -104,13 +105,7 @@ class ModelSection(FormSection):
 
     def profile(self, agent: AgentSpec) -> ModelProfile | None:
         """The profile that answers for an agent."""
-        model = agent.model or ModelSpec(category="M")
-        try:
-            if model.profile:
-                return self._engine.resolve(model.profile)
-            return self._engine.resolve(Category.named(model.category or "M"))
-        except EngineError:
-            return None
+        return asked_profile(agent, self._engine.resolve)
 
     def category(self, agent: AgentSpec) -> str:
         """The badge of an agent."""
