@@ -11,9 +11,11 @@ from engine import load_flow
 from engine.flow.flow_check import check_flow
 from engine.flow.flow_spec import FlowSpec
 from tests.helpers.canvas import check_agreement, links
+from tests.helpers.fake_server import Answer, Received, chat
+from tests.helpers.model_answers import prompt_of
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.sample_flows import agent, chain, sample
-from tests.helpers.window import Workbench, focusable, opened
+from tests.helpers.window import Workbench, focusable, opened, opened_on
 from workbench.designer.outline import Outline
 from workbench.designer.outline_rows import outline_rows
 from workbench.widgets.search_palette import SearchPalette
@@ -102,13 +104,21 @@ def test_keys_of_the_canvas_do_nothing_elsewhere(tmp_path: Path) -> None:
     run_qt(story(), 60)
 
 
-def test_a_flow_of_four_agents_is_built_and_saved_without_a_mouse(tmp_path: Path) -> None:
+def listed(request: Received) -> Answer:
+    """Two things for the agent that names some, a verdict for the grader, a line for the others."""
+    prompt = prompt_of(request)
+    if "Name three things" in prompt:
+        return chat('{"item": ["sun", "moon"]}')
+    return chat('{"qaExplanation": "It is brief.", "qaPassed": true}' if "qaPassed" in prompt else "A line.")
+
+
+def test_a_flow_of_four_agents_is_built_run_and_saved_without_a_mouse(tmp_path: Path) -> None:
     """Fan-out, a merge, and a grader's loop, from an empty flow."""
     path = tmp_path / "built.flow.json"
     path.write_text('{"format": "workbench.flow", "version": 1, "name": "Built"}', "utf-8")
 
     async def story() -> None:
-        async with opened(tmp_path / "home", [path]) as bench:
+        async with opened_on(listed, tmp_path / "home", [path]) as (bench, server):
             bench.tab.editor.view.setFocus()
             bench.press("Shift+A")
             await in_list(bench, "fan-out")
@@ -141,6 +151,9 @@ def test_a_flow_of_four_agents_is_built_and_saved_without_a_mouse(tmp_path: Path
             bench.press("Ctrl+S")
             await bench.saved()
             check_agreement(editor)
+            assert await bench.run_to_end() == "finished", bench.tab.panel.stream.banner.copied
+            assert [bench.card_state(name) for name in ("List", "Each", "Together", "Check")] == ["finished"] * 4
+            assert len(server.requests) == 5  # two things were named
 
     run_qt(story(), 60)
     saved = load_flow(path).spec

@@ -22,6 +22,7 @@ class PromptProblems(QWidget):
         self._icon = IconLabel("warning", "warn", 14, self)
         self.count = QLabel(self)
         self.fix = QToolButton(self)
+        self.fix.setAccessibleName(translate("Inspector", "Fix"))
         self.fix.clicked.connect(self._mend)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

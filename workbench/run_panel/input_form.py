@@ -36,6 +36,7 @@ class InputForm(QDialog):
         self.row.failed.connect(self._row_fault.show_fault)
         scroll = QScrollArea(self)
         scroll.setWidgetResizable(True)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         holder = QWidget(scroll)
         inner = QVBoxLayout(holder)
         inner.addWidget(self._fields)
