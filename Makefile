@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SYSTEM_LIBRARIES := $(BIN)/python -m workbench.system_libraries --install
 SAMPLE := release-announcement
 
-.PHONY: run install install-dev test retest lint types contracts conformance bench soak all clean
+.PHONY: run install install-dev test retest lint types contracts conformance bench pictures soak all clean
 .NOTPARALLEL:
 
 run: install
@@ -45,6 +45,10 @@ conformance: install-dev
 
 bench: install-dev .venv/installed-bench
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python benchmarks
+
+# The pictures of README and documentation, from real runs on the embedded model.
+pictures: install
+	@QT_QPA_PLATFORM=offscreen $(BIN)/python docs/images/make.py
 
 soak: install-dev
 	@QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -m soak

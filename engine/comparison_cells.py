@@ -21,7 +21,7 @@ class CellWatch:
     def take(self, event: AnyEvent) -> None:
         """Keep what the result will need."""
         if isinstance(event, PromptReady) and not self._prompt:
-            told = msgspec.json.encode([event.turns, event.raw])
+            told = msgspec.json.encode(event.turns)  # in which form a provider gets them is its own affair
             self._prompt = hashlib.blake2b(told, digest_size=8).hexdigest()
         elif isinstance(event, CompletionFinished):
             self._last = event

@@ -409,7 +409,7 @@ def test_a_screenshot_is_drawn_without_a_display(workbench: Commands, server: Fa
         "screenshot", "--run", "last", "-o", picture, "--theme", "light", "--size", "1280x800", home=workbench.home
     )
     out, err = process.communicate(timeout=120)
-    assert (process.returncode, out) == (0, ""), err
+    assert (process.returncode, out, err) == (0, "", "")
     data = picture.read_bytes()
     assert data.startswith(b"\x89PNG")
     assert (int.from_bytes(data[16:20]), int.from_bytes(data[20:24])) == (1280, 800)

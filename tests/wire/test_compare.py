@@ -25,7 +25,7 @@ from engine.events import GradeOutcome
 from engine.flow.flow_build import build_flow
 from engine.flow.flow_file import flow_text
 from engine.folders import Folders
-from tests.helpers.fake_server import Answer, FakeServer, Received, chat, failure
+from tests.helpers.fake_server import DONE, Answer, FakeServer, Received, chat, event, failure
 from tests.helpers.model_answers import prompt_of, write_profile
 
 PROMPT = "Say {{word}}"
@@ -122,6 +122,19 @@ async def test_every_profile_is_asked_the_same(bench: Bench) -> None:
     for one in results.values():
         assert recorded[one.run_id].in_tokens == one.statistics.in_tokens == 10
         assert recorded[one.run_id].cost == one.statistics.cost == Decimal("0.00006")
+
+
+async def test_a_prompt_is_the_same_in_whichever_form_a_provider_gets_it(bench: Bench) -> None:
+    text = Answer(pieces=[event({"choices": [{"text": "Words.", "index": 0, "finish_reason": "stop"}]}), DONE])
+    with FakeServer(echo) as chats, FakeServer(text) as completes:
+        bench.profile("chat", chats)
+        bench.profile("text", completes, modelProvider="OAI_TEXT_COMPLETION", prompts="chatml")
+        async with bench.engine() as engine:
+            comparison = await bench.begin(engine, "chat", "text", words=["one"])
+            await comparison.run()
+    results = bench.results(comparison)
+    assert results[Cell(1, "text", 1)].content == "Words."
+    assert results[Cell(1, "chat", 1)].prompt == results[Cell(1, "text", 1)].prompt != ""
 
 
 async def test_servers_work_in_parallel_and_each_does_one_thing_at_a_time(bench: Bench) -> None:

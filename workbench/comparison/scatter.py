@@ -1,6 +1,8 @@
 """Cost against quality, one disc a profile; the faster, the larger. pyqtgraph is loaded when it is first seen."""
 
 import os
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from PySide6.QtCore import Qt
@@ -8,6 +10,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from engine.comparison_summary import ProfileFigures
+from engine.number_text import money_text
 from engine.statistics import CostProvenance
 from workbench.comparison.board import Board
 from workbench.theme import theme
@@ -55,6 +58,7 @@ class CostQuality(QWidget):
         self._plot.showGrid(x=False, y=True, alpha=0.15)
         for side in ("left", "bottom"):
             self._plot.getAxis(side).enableAutoSIPrefix(False)
+        self._plot.getAxis("bottom").tickStrings = _money_ticks
         self._plot.setAccessibleName(self.tr("Cost and quality of the profiles"))
         self._plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._discs = pg.ScatterPlotItem()
@@ -80,24 +84,29 @@ class CostQuality(QWidget):
 
         fastest = max((one.out_tps or 0.0 for one in shown), default=0.0)
         spots = []
+        names: dict[tuple[float, float], list[str]] = {}
         for one in shown:
             share = (one.out_tps or 0.0) / fastest if fastest else 0.0
             color = theme.color(f"series.{self._board.job.profiles.index(one.name) % 8 + 1}")
             fill = theme.color(f"series.{self._board.job.profiles.index(one.name) % 8 + 1}", 0.45)
-            place = (float(one.cost), quality(one))
+            place = float(one.cost), quality(one) or 0.0
             size = theme.px(SMALLEST + (LARGEST - SMALLEST) * share)
             spots.append({"pos": place, "size": size, "pen": pg.mkPen(color, width=1.5), "brush": pg.mkBrush(fill)})
-            name = pg.TextItem(one.name, color=theme.color("text2"), anchor=(0.5, 1.6))
+            names.setdefault(place, []).append(one.name)
+        self._discs.setData(spots)
+        for place, here in names.items():
+            name = pg.TextItem(", ".join(here), color=theme.color("text2"), anchor=(0.5, 1.6))
             name.setFont(theme.font(11))
             name.setPos(*place)
             self._plot.addItem(name)
             self._names.append(name)
-        self._discs.setData(spots)
         costs, scores = [float(one.cost) for one in shown], [quality(one) or 0.0 for one in shown]
         wide = max(max(costs) - min(costs), max(costs) * 0.2, 0.001)
         high = max(max(scores) - min(scores), 10.0)
         self._plot.setXRange(max(0.0, min(costs) - wide * 0.2) - wide * 0.05, max(costs) + wide * 0.2, padding=0)
         self._plot.setYRange(min(scores) - high * 0.3, max(scores) + high * 0.45, padding=0)
+        # Where nothing costs anything there is one place on the axis.
+        self._plot.getAxis("bottom").setTicks(None if any(costs) else [[(0.0, self.tr("free"))]])
         told = (f"{one.name}: {quality(one):.0f}, {one.cost}" for one in shown)
         self._plot.setAccessibleDescription("; ".join(told))
 
@@ -112,6 +121,11 @@ class CostQuality(QWidget):
             axis.setTickFont(theme.font(11))
             axis.setLabel(title, **{"color": theme.hex("muted"), "font-size": f"{theme.px(11)}px"})
         self.refresh()
+
+
+def _money_ticks(values: Sequence[float], scale: float, _spacing: float) -> list[str]:
+    """The costs at the ticks of an axis, as pyqtgraph asks for them."""
+    return [money_text(Decimal(str(round(value * scale, 12)))) if value >= 0 else "" for value in values]
 
 
 def quality(figures: ProfileFigures) -> float | None:
