@@ -27,6 +27,7 @@ from engine.cli_profiles import profiles_app
 from engine.cli_prompts import prompts_app
 from engine.cli_run import Again, RunOptions, run_flow
 from engine.cli_runs import runs_app
+from engine.cli_stats import stats
 from engine.cli_text import DONE, FAILED, INTERRUPTED, INVALID, NO_SERVER, Terminal, TerminalLog
 from engine.cli_trust import show_trust
 from engine.errors import (
@@ -66,6 +67,7 @@ app.command("export")(export)
 
 app.command("batch")(batch)
 app.command("compare")(compare)
+app.command("stats")(stats)
 
 
 def _print_version(wanted: bool) -> None:

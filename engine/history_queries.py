@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -196,6 +196,13 @@ def read_rows(connection: sqlite3.Connection, limit: int) -> list[RunRow]:
     """The newest runs, newest first."""
     found = connection.execute(f"{_select_runs(connection)} ORDER BY started DESC, id LIMIT ?", (limit,)).fetchall()
     return [_row(connection, _Stored(*values)) for values in found]
+
+
+def rows_of_runs(connection: sqlite3.Connection, where: str, values: Sequence[object], limit: int) -> list[RunRow]:
+    """The newest runs for which a condition of SQL holds, newest first."""
+    question = f"{_select_runs(connection)} WHERE {where} ORDER BY started DESC, id LIMIT ?"
+    found = connection.execute(question, (*values, limit)).fetchall()
+    return [_row(connection, _Stored(*row)) for row in found]
 
 
 def _row(connection: sqlite3.Connection, stored: _Stored) -> RunRow:

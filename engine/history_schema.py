@@ -169,5 +169,24 @@ HISTORY: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE requests ADD COLUMN error TEXT NOT NULL DEFAULT ''",  # class of the failure
         "ALTER TABLE requests ADD COLUMN details TEXT NOT NULL DEFAULT '{}'",  # JSON: the rest of RequestRecord
     ),
+    (
+        # How requests ended and how quickly, hour by hour (engine/history_answers.py).
+        """CREATE TABLE hours_of_answers (
+            hour INTEGER NOT NULL,           -- hours since the epoch
+            flow TEXT NOT NULL,
+            agent TEXT NOT NULL,
+            profile TEXT NOT NULL,
+            answered INTEGER NOT NULL,
+            failed INTEGER NOT NULL,
+            cut_off INTEGER NOT NULL,
+            reused INTEGER NOT NULL,
+            reused_tokens INTEGER NOT NULL,
+            first_token BLOB NOT NULL,       -- counts by bucket
+            speed BLOB NOT NULL,
+            seconds BLOB NOT NULL,
+            PRIMARY KEY (hour, flow, agent, profile)
+        ) WITHOUT ROWID""",
+        "INSERT OR IGNORE INTO stale_hours SELECT DISTINCT CAST(ts / 3600 AS INTEGER) FROM requests",
+    ),
 )
 """All of them."""

@@ -4,15 +4,16 @@ Who writes requests marks their hours in `stale_hours`, in the same transaction;
 kept of a marked hour. So the sums are exact, whatever was written twice, late, or by another process.
 """
 
+import math
 import sqlite3
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from engine.history_answers import HOUR, keep_answers
 from engine.statistics import CostProvenance, RequestStatistic
 
-HOUR = 3600
-"""Seconds."""
 FEW = 24
 """Hours that are added up when they are asked for; more are added up once and kept."""
 AT_ONCE = 200
@@ -27,7 +28,7 @@ MARK_HOURS = "INSERT OR IGNORE INTO stale_hours (hour) VALUES (?)"
 MARK_ALL_HOURS = "INSERT OR IGNORE INTO stale_hours SELECT DISTINCT CAST(ts / 3600 AS INTEGER) FROM requests"
 
 
-_Sum = tuple[int, str, str, str, str, int, int, int, int, int, str, str, float]
+Sum = tuple[int, str, str, str, str, int, int, int, int, int, str, str, float]
 """A row of `hours_of_use`."""
 
 
@@ -53,9 +54,9 @@ class HourOfUse(NamedTuple):
     """Sum over the requests."""
 
 
-def _is_far_behind(connection: sqlite3.Connection) -> bool:
+def is_far_behind(connection: sqlite3.Connection, version: int = VERSION) -> bool:
     """Whether so many hours are to be added up that it is worth keeping them; so it is before the first time."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
+    if connection.execute("PRAGMA user_version").fetchone()[0] < version:
         return True
     return bool(connection.execute("SELECT count(*) FROM stale_hours").fetchone()[0] > FEW)
 
@@ -68,12 +69,13 @@ def add_up(connection: sqlite3.Connection) -> None:
             connection.executemany(
                 "INSERT INTO hours_of_use VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _summed(connection, hour)
             )
+            keep_answers(connection, hour)
         connection.executemany("DELETE FROM stale_hours WHERE hour = ?", hours)
         connection.execute("COMMIT")
         connection.execute("BEGIN IMMEDIATE")
 
 
-def _summed(connection: sqlite3.Connection, hour: int) -> list[_Sum]:
+def _summed(connection: sqlite3.Connection, hour: int) -> list[Sum]:
     sums: dict[tuple[str, str, str, str], RequestStatistic] = {}
     for *key, requests, tokens_in, cached, tokens_out, reasoning, cost, provenance, seconds in connection.execute(
         """SELECT ifnull(runs.flow, ''), agent, profile, model, requests.requests, requests.in_tokens,
@@ -109,16 +111,29 @@ def _summed(connection: sqlite3.Connection, hour: int) -> list[_Sum]:
     ]
 
 
+def stale_hours(connection: sqlite3.Connection, since: int, until: int) -> list[int]:
+    """The hours (numbers since the epoch) within a time whose kept sums do not hold."""
+    found = connection.execute("SELECT hour FROM stale_hours WHERE hour >= ? AND hour < ?", (since, until)).fetchall()
+    return [hour for (hour,) in found]
+
+
+def read_sums(connection: sqlite3.Connection, since: int, until: int, stale: Iterable[int]) -> list[Sum]:
+    """The sums of hours (numbers since the epoch) from `since` on, before `until`; stale ones are added up anew."""
+    found: list[Sum] = connection.execute(
+        "SELECT * FROM hours_of_use WHERE hour >= ? AND hour < ? AND hour NOT IN (SELECT hour FROM stale_hours)",
+        (since, until),
+    ).fetchall()
+    for hour in stale:
+        found += _summed(connection, hour)
+    return found
+
+
 def read_usage(connection: sqlite3.Connection, since: float, until: float) -> list[HourOfUse] | None:
     """The hours that begin within a time (seconds since the epoch), oldest first; None: `add_up` is to come first."""
-    if _is_far_behind(connection):
+    if is_far_behind(connection):
         return None
-    within = (-(-since // HOUR), -(-until // HOUR))
-    found: list[_Sum] = connection.execute(
-        "SELECT * FROM hours_of_use WHERE hour >= ? AND hour < ? AND hour NOT IN (SELECT hour FROM stale_hours)", within
-    ).fetchall()
-    for (hour,) in connection.execute("SELECT hour FROM stale_hours WHERE hour >= ? AND hour < ?", within).fetchall():
-        found += _summed(connection, hour)
+    within = (math.ceil(since / HOUR), math.ceil(until / HOUR))
+    found = read_sums(connection, *within, stale_hours(connection, *within))
     found.sort()
     hours = {row[0]: datetime.fromtimestamp(row[0] * HOUR, UTC) for row in found}
     return [HourOfUse(hours[row[0]], *row[1:10], Decimal(row[10]), _PROVENANCES[row[11]], row[12]) for row in found]

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from engine.checkpoints import Checkpoint
+from engine.dashboard_queries import Dashboard, Measured, Question, read_dashboard, read_runs_of
 from engine.errors import DatabaseDamaged, RunNotFound, StorageError
 from engine.events import AgentFinished, AnyEvent, BranchFailed, CompletionFinished, RequestFailed, RunFinished
+from engine.history_answers import HOUR
 from engine.history_changes import delete_older, delete_run, keep_frozen, thaw
 from engine.history_queries import (
     CostTotal,
@@ -41,7 +43,7 @@ from engine.history_queries import (
 )
 from engine.history_rows import FINISH_RUN, INSERT_REQUEST, STATEMENTS, TIME_OF_REQUEST, HistoryRows, Row, RunBegun
 from engine.history_schema import HISTORY
-from engine.history_usage import HOUR, MARK_HOURS, HourOfUse, add_up, read_usage
+from engine.history_usage import MARK_HOURS, HourOfUse, add_up, read_usage
 from engine.process_identity import own_identity
 from engine.request_records import RequestRecord
 from engine.sqlite_schema import FAULTS, open_for_reading, open_for_writing, set_aside, storage_error
@@ -226,11 +228,25 @@ class RunHistory:
             return read_usage(connection, begin, end)
 
         nothing: list[HourOfUse] | None = []
-        found = await self._read(read, nothing)
+        return await self._read_sums(read, nothing) or []
+
+    async def dashboard(self, question: Question) -> Dashboard:
+        """What was used, how it ended and what runs cost within a time, of deleted runs too. Raises StorageError."""
+        nothing: Dashboard | None = Dashboard()
+        found = await self._read_sums(lambda connection: read_dashboard(connection, question), nothing)
+        return found or Dashboard()
+
+    async def runs_of(self, question: Question, measured: Measured | None = None) -> list[RunRow]:
+        """The newest runs that have requests like these, newest first. Raises StorageError."""
+        return await self._read(lambda connection: read_runs_of(connection, question, measured), [])
+
+    async def _read_sums(self, query: Callable[[sqlite3.Connection], T | None], nothing: T | None) -> T | None:
+        """What a query finds; when it says by None that hours are to be added up first, after that."""
+        found = await self._read(query, nothing)
         if found is None:
             await self._change(add_up)
-            found = await self._read(read, nothing)
-        return found or []
+            found = await self._read(query, nothing)
+        return found
 
     async def requests(self, since: datetime, until: datetime | None = None) -> list[RequestRecord]:
         """The requests that ended within a time, oldest first, of deleted runs too; missing: up to now.
@@ -248,10 +264,13 @@ class RunHistory:
         if self._thread is not None:
             await self.flush()
 
+        reading: list[sqlite3.Connection] = []
+
         def read() -> T:
             connection = open_for_reading(self._path)
             if connection is None:
                 return nothing
+            reading.append(connection)
             with contextlib.closing(connection):
                 try:
                     return query(connection)
@@ -261,6 +280,11 @@ class RunHistory:
         self._loop = asyncio.get_running_loop()
         try:
             return await asyncio.to_thread(read)
+        except asyncio.CancelledError:
+            for connection in reading:
+                with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed: the query has ended
+                    connection.interrupt()
+            raise
         except DatabaseDamaged:
             if not await asyncio.to_thread(self._set_aside):
                 raise

@@ -18,6 +18,7 @@ COMMANDS = {
     "profiles",
     "models",
     "runs",
+    "stats",
     "tokens",
     "cache",
     "screenshot",
