@@ -154,30 +154,33 @@ def read_dashboard(connection: sqlite3.Connection, question: Question) -> Dashbo
         return None
     stale = stale_hours(connection, *question.hours)
     shares: dict[tuple[date, str], Share] = {}
-    names: set[tuple[str, str, str]] = set()
+    wanted: dict[tuple[str, str, str], bool] = {}
     days: dict[int, date] = {}
 
-    def share(hour: int, flow: str, agent: str, profile: str) -> Share | None:
-        names.add((flow, agent, profile))
-        if not question.wants(flow, agent, profile):
+    def share(hour: int, names: tuple[str, str, str]) -> Share | None:
+        if names not in wanted:
+            wanted[names] = question.wants(*names)
+        if not wanted[names]:
             return None
-        day = days.get(hour)
-        if day is None:
-            day = days[hour] = datetime.fromtimestamp(hour * HOUR, UTC).astimezone(question.zone).date()
-        return shares.setdefault((day, profile), Share())
+        if hour not in days:
+            days[hour] = datetime.fromtimestamp(hour * HOUR, UTC).astimezone(question.zone).date()
+        key = days[hour], names[2]
+        if key not in shares:
+            shares[key] = Share()
+        return shares[key]
 
     for row in read_sums(connection, *question.hours, stale):
-        if (found := share(*row[:4])) is not None:
+        if (found := share(row[0], row[1:4])) is not None:
             found.use(row)
     for answers in read_answers(connection, *question.hours, stale):
-        if (found := share(*answers[:4])) is not None:
+        if (found := share(answers[0], answers[1:4])) is not None:
             found.answers.add(answers)
     return Dashboard(
         shares=shares,
         runs=read_runs_of(connection, question, None),
-        flows=tuple(sorted({flow for flow, _, _ in names if flow})),
-        agents=tuple(sorted({agent for _, agent, _ in names if agent})),
-        profiles=tuple(sorted({profile for _, _, profile in names if profile})),
+        flows=tuple(sorted({flow for flow, _, _ in wanted if flow})),
+        agents=tuple(sorted({agent for _, agent, _ in wanted if agent})),
+        profiles=tuple(sorted({profile for _, _, profile in wanted if profile})),
     )
 
 
