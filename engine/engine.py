@@ -213,6 +213,10 @@ class Engine:
         tokens = used.in_tokens + used.cached_in_tokens + used.out_tokens + used.reasoning_out_tokens
         return Spending(requests=used.requests, tokens=tokens, cost=used.cost)
 
+    def spent(self, run_id: str) -> Spending:
+        """What a run of this engine has used so far, as its budget counts it."""
+        return self._budget.spent(run_id)
+
     # -- completions --------------------------------------------------------------------------------------------------
 
     def resolve(self, profile: ProfileRef) -> ModelProfile:

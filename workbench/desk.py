@@ -72,6 +72,7 @@ class Desk(QObject):
         views = Views(
             open_run=lambda run_id: self.tasks.start(self.overview.open_run(run_id)),
             show_profile=self.overview.show_profile,
+            show_settings=lambda page: self.preferences.show_settings(page),
             flows=self.overview.flows,
         )
         offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks, views)

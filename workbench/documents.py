@@ -20,6 +20,7 @@ from engine.flow.subflow_files import SAMPLE, FlowFiles
 from engine.folders import Folders
 from engine.recovery_files import RecoveredDocument, RecoveryFiles
 from engine.saved_versions import SavedVersion, SavedVersions
+from workbench.branch_series import BranchSeries
 from workbench.designer.flow_document import ChangedOnDisk, FlowDocument, Saving
 from workbench.error_presenter import error_banner
 from workbench.flow_source import NEW, is_sample, read_source, source_name
@@ -69,6 +70,11 @@ class Documents(QObject):
         """The flow in front."""
         editor = self._window.tabs.currentWidget()
         return next((tab for tab in self.tabs if tab.editor is editor), None)
+
+    def newest_branches(self) -> BranchSeries | None:
+        """The branches of the run that began last in any tab; None when no flow ran."""
+        ran = [tab.branches for tab in self.tabs if tab.branches.started is not None]
+        return max(ran, key=lambda series: series.started or 0.0, default=None)
 
     async def start(self, documents: Sequence[str]) -> None:
         """Open the flows named on the command line, else those of the last time, else the first sample."""

@@ -20,6 +20,7 @@ from engine.flow.flow_spec import FlowSpec
 from engine.flow.restart import Restart
 from engine.flow.subflow_files import FlowFiles
 from workbench.after_paint import after_paint
+from workbench.branch_series import BranchSeries
 from workbench.charts.live_chart import LiveChart
 from workbench.designer.editor import FlowEditor
 from workbench.designer.flow_document import FlowDocument
@@ -82,6 +83,8 @@ class FlowTab(QObject):
         self.runs = RunController(engine, self)
         self.frozen = FrozenAgents(engine, document, source, self.trust.plugins, self)
         self.progress = RunProgress()
+        self.branches = BranchSeries()
+        """Of the newest run of this flow; a recorded one that is only shown is none."""
         self.breakpoints = Breakpoints()
         """Of the run that goes on."""
         self.run_started_at = 0.0
@@ -313,6 +316,7 @@ class FlowTab(QObject):
         # Each part takes them all before the next one: they do not look at each other, and short loops are fast.
         self._guard.run_each(self.progress, self.progress.apply, events)
         self._guard.run_each(self.editor, self.editor.apply_event, events)
+        self._guard.run_each(self.branches, self.branches.apply, events)
         self.inspector.show_events(events)
         self.panel.apply(events)
         if any(isinstance(event, RunStarted | RunFinished) for event in events):

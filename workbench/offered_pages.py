@@ -23,6 +23,8 @@ class Views:
     open_run: Callable[[str], object]
     """Show a recorded run."""
     show_profile: Callable[[str], object]
+    show_settings: Callable[[str], object]
+    """Show a page of the settings."""
     flows: Callable[[], Sequence[tuple[str, str]]]
     """Title and source of the flows there are."""
 
@@ -97,5 +99,23 @@ def offer_pages(
             tip=translate("pages", "What models may call, and what was approved"),
             icon="tool",
             make=tools,
+        )
+    )
+
+    def dashboard() -> Page:
+        from workbench.dashboard.page import DashboardPage
+
+        page = DashboardPage(engine, options, tasks, documents.newest_branches)
+        page.run_wanted.connect(views.open_run)
+        page.settings_wanted.connect(views.show_settings)
+        return page
+
+    pages.offer(
+        PageOffer(
+            id="dashboard",
+            title=translate("pages", "Dashboard"),
+            tip=translate("pages", "What requests cost, used and how they ended"),
+            icon="dashboard",
+            make=dashboard,
         )
     )

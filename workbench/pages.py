@@ -56,6 +56,7 @@ PAGES: Mapping[str, Show] = {
     "prompts": partial(_page, "prompts"),
     "tools": partial(_page, "tools"),
     "compare": partial(_page, "compare"),
+    "dashboard": partial(_page, "dashboard"),
     "compare-runs": lambda desk: desk.run_actions.compare(),
     "shortcuts": partial(_act, "shortcuts"),
     "documentation": partial(_act, "documentation"),

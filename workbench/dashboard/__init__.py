@@ -1,0 +1,1 @@
+"""The dashboard: what recorded requests cost, used and how they ended."""
