@@ -6,6 +6,9 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from engine.errors import StorageError
 
 SecretLookup = Callable[[str], str | None]
 """Finds a secret by its name, or None."""
@@ -86,16 +89,46 @@ def keyring_secret(name: str) -> str | None:
 
     May wait for the desktop to unlock the keyring.
     """
-    if importlib.util.find_spec("keyring") is None:
-        return None
     try:
-        keyring = importlib.import_module("keyring")
-        backend = keyring.get_keyring()
-        # Priorities below 1 are the backends that keep nothing, or keep it in plain text.
-        if backend.priority < 1 or "Plaintext" in type(backend).__name__:
-            return None
-        secret = backend.get_password(KEYRING_SERVICE, name)
+        backend = _keyring()
+        secret = backend.get_password(KEYRING_SERVICE, name) if backend is not None else None
     except Exception as error:  # whatever a backend raises: without it the next source counts
         _log.warning("The system's keyring cannot be read: %s", type(error).__name__)
         return None
     return secret if isinstance(secret, str) else None
+
+
+def has_keyring() -> bool:
+    """Whether secrets can be kept in the system's keyring."""
+    try:
+        return _keyring() is not None
+    except Exception as error:
+        _log.warning("The system's keyring cannot be used: %s", type(error).__name__)
+        return False
+
+
+def keep_secret(name: str, secret: str) -> None:
+    """Put a secret into the system's keyring, where `${name}` finds it. Raises StorageError.
+
+    May wait for the desktop to unlock the keyring.
+    """
+    try:
+        backend = _keyring()
+        if backend is not None:
+            backend.set_password(KEYRING_SERVICE, name, secret)
+            return
+    except Exception as error:
+        raise StorageError(
+            f"The system's keyring did not take the key: {type(error).__name__}.",
+            hint="Unlock it, or use an environment variable.",
+        ) from error
+    raise StorageError("There is no system keyring that keeps secrets safely.", hint="Use an environment variable.")
+
+
+def _keyring() -> Any:  # keyring has no types; its backends come from anywhere
+    """The backend of the system's keyring; None without the package or a safe one."""
+    if importlib.util.find_spec("keyring") is None:
+        return None
+    backend = importlib.import_module("keyring").get_keyring()
+    # Priorities below 1 are the backends that keep nothing, or keep it in plain text.
+    return None if backend.priority < 1 or "Plaintext" in type(backend).__name__ else backend

@@ -56,6 +56,8 @@ class Key:
     """A missing key is taken from `default.properties`."""
     blank_is_missing: bool = False
     """A blank value means the same as no such line."""
+    choices: tuple[str, ...] = ()
+    """The values there are, where they are few."""
 
 
 def _fail(expected: str) -> NoReturn:
@@ -118,7 +120,7 @@ def _provider(text: str) -> str:
 
 
 def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
+    if text.lower() not in TRUTH:
         _fail("true or false")
     return text.lower() == "true"
 
@@ -253,10 +255,14 @@ _SECONDS = _number(0, 86_400)
 _POSITIVE_SECONDS = _number(0, 86_400, above=True)
 
 
+TRUTH = ("true", "false")
+
+
 def _keys() -> Iterable[Key]:
     profile, options, prices = Holder.PROFILE, Holder.OPTIONS, Holder.PRICES
     yield Key("category", profile, "category", _text, blank_is_missing=True)
-    yield Key("modelProvider", profile, "provider", _provider, inherited=False, blank_is_missing=True)
+    dialects = tuple(Provider)
+    yield Key("modelProvider", profile, "provider", _provider, inherited=False, blank_is_missing=True, choices=dialects)
     yield Key("modelName", profile, "model", _text, inherited=False)
     yield Key("url", profile, "url", check_url, expands=True, inherited=False, blank_is_missing=True)
     yield Key("apiKey", profile, "api_key", _secret, secret=True, expands=True, inherited=False)
@@ -266,10 +272,10 @@ def _keys() -> Iterable[Key]:
     yield Key("topP", profile, "top_p", _number(0, 1, above=True))
     yield Key("prompts", profile, "prompt_strategy", _text)
     yield Key("tokenizer", profile, "tokenizer", _tokenizer, blank_is_missing=True)
-    yield Key("tokenEncoding", profile, "encoding", _encoding)
-    effort = _optional_choice("none", "minimal", "low", "medium", "high", "xhigh")
-    yield Key("reasoningEffort", profile, "reasoning_effort", effort)
-    yield Key("reasoningSummaryDetails", profile, "reasoning_summary", _optional_choice("auto", "concise", "detailed"))
+    yield Key("tokenEncoding", profile, "encoding", _encoding, choices=ENCODINGS)
+    efforts, details = ("none", "minimal", "low", "medium", "high", "xhigh"), ("auto", "concise", "detailed")
+    yield Key("reasoningEffort", profile, "reasoning_effort", _optional_choice(*efforts), choices=efforts)
+    yield Key("reasoningSummaryDetails", profile, "reasoning_summary", _optional_choice(*details), choices=details)
     yield Key("cost1MInTokens", prices, "input", _price, inherited=False)
     yield Key("cost1MCachedInTokens", prices, "cached_input", _price, inherited=False)
     yield Key("cost1MOutTokens", prices, "output", _price, inherited=False)
@@ -277,17 +283,20 @@ def _keys() -> Iterable[Key]:
     yield Key("interfaceUrl", options, "interface_url", _interface_url, inherited=False)
     yield Key("urls", options, "urls", _urls, expands=True, inherited=False)
 
-    def option(name: str, parse: Callable[[str], object], *, blank_is_missing: bool = False) -> Key:
+    def option(
+        name: str, parse: Callable[[str], object], *, blank_is_missing: bool = False, choices: tuple[str, ...] = ()
+    ) -> Key:
         field = re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name)
-        return Key(name, options, field, parse, blank_is_missing=blank_is_missing)
+        given = TRUTH if parse is _boolean else choices
+        return Key(name, options, field, parse, blank_is_missing=blank_is_missing, choices=given)
 
     def choice(name: str, *values: str) -> Key:
-        return option(name, _choice(*values), blank_is_missing=True)
+        return option(name, _choice(*values), blank_is_missing=True, choices=values)
 
     yield option("apiVersion", check_plain, blank_is_missing=True)
     yield choice("authScheme", "auto", "bearer", "x-api-key", "api-key", "none")
     yield Key("caFile", options, "ca_file", _file, inherited=False)
-    yield Key("keyOverHttp", options, "key_over_http", _boolean, inherited=False)
+    yield Key("keyOverHttp", options, "key_over_http", _boolean, inherited=False, choices=TRUTH)
     yield option("maxInputTokens", _integer(0))
     yield choice("functionCallType", "function_call", "struct_parse", "none")
     yield option("parallelToolCalls", _boolean)

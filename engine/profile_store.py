@@ -114,6 +114,11 @@ class ProfileStore:
             return ProfileEntry(name=name, path=None, profile=added)
         return _entry(name, self._files.paths.get(name), self._files.read().profiles[name], self._files.build(name))
 
+    def check_text(self, name: str, data: bytes) -> ProfileEntry:
+        """What the file of a profile would say with this text, without writing it; there need be no such profile."""
+        file = parse_properties(data, f"{name}{SUFFIX}")
+        return _entry(name, None, file, self._files.checked(name, file))
+
     def get(self, name: str) -> ModelProfile:
         """The profile of this name, ready for a run; raises ProfileNotFound, or ProfileInvalid with all its faults."""
         profile = self._load(name)
@@ -349,22 +354,26 @@ class _Files:
     def build(self, name: str) -> Built:
         built = self._built.get(name)
         if built is None:
-            read = self.read()
-            defaults = None if name == DEFAULTS_FILE else read.defaults
-            built = build_profile(
-                name,
-                read.profiles[name],
-                environ=self._environ,
-                secrets=self._secrets,
-                defaults=defaults,
-                tokenizer=read.tokenizer,
-            )
-            if built.profile is not None:
-                faults = _fallback_problems(name, read.profiles)
-                if faults:
-                    built = replace(built, profile=None, problems=(*built.problems, *faults))
+            built = self.checked(name, self.read().profiles[name])
             if not built.missing:  # what is missing may have come meanwhile
                 self._built[name] = built
+        return built
+
+    def checked(self, name: str, file: PropertiesFile) -> Built:
+        """Build a profile of what a file of this name says, beside the others as they are."""
+        read = self.read()
+        built = build_profile(
+            name,
+            file,
+            environ=self._environ,
+            secrets=self._secrets,
+            defaults=None if name == DEFAULTS_FILE else read.defaults,
+            tokenizer=read.tokenizer,
+        )
+        if built.profile is not None:
+            faults = _fallback_problems(name, {**read.profiles, name: file})
+            if faults:
+                built = replace(built, profile=None, problems=(*built.problems, *faults))
         return built
 
     def _read_all(self) -> _Read:

@@ -119,6 +119,14 @@ ACTIONS = (
         "Ctrl+Alt+P",
         "content",
     ),
+    ActionRow(
+        "profiles",
+        "View",
+        "P&rofiles",
+        "Edit and test profiles; choose which answers for a category",
+        "Ctrl+Alt+M",
+        "profile",
+    ),
     ActionRow("tools", "View", "Too&ls", "What models may call: try it, and take approvals back", "Ctrl+Alt+T", "tool"),
     ActionRow(
         "dashboard",

@@ -96,7 +96,7 @@ class ContextMenus(QObject):
         if item is None:
             menu.addActions([actions[name] for name in ("open", "open_sample", "reload_profiles")])
         else:
-            names = {"profile": self.tr("Show settings"), "saved_agent": self.tr("Add to the flow")}
+            names = {"profile": self.tr("Edit"), "saved_agent": self.tr("Add to the flow")}
             shown = names.get(item.kind, self.tr("Open"))
             menu.setDefaultAction(menu.addAction(shown, partial(self._overview.open_item, item)))
             match item.kind:

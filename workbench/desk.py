@@ -71,8 +71,8 @@ class Desk(QObject):
         self.overview = Overview(window, engine, self.documents, self.pages, settings, folders, self.tasks, self.saved)
         views = Views(
             open_run=lambda run_id: self.tasks.start(self.overview.open_run(run_id)),
-            show_profile=self.overview.show_profile,
             show_settings=lambda page: self.preferences.show_settings(page),
+            profile_used=self.overview.profile_used,
             flows=self.overview.flows,
         )
         offer_pages(self.pages, engine, self.documents, folders, self.options, self.tasks, views)

@@ -22,9 +22,10 @@ class Views:
 
     open_run: Callable[[str], object]
     """Show a recorded run."""
-    show_profile: Callable[[str], object]
     show_settings: Callable[[str], object]
     """Show a page of the settings."""
+    profile_used: Callable[[str], str]
+    """What a profile has used since the start."""
     flows: Callable[[], Sequence[tuple[str, str]]]
     """Title and source of the flows there are."""
 
@@ -58,7 +59,7 @@ def offer_pages(
         page = ComparePage(engine, folders.comparisons, tasks)
         page.flows = lambda: [FlowChoice(title=title, source=source) for title, source in views.flows()]
         page.run_wanted.connect(views.open_run)
-        page.profile_wanted.connect(views.show_profile)
+        page.profile_wanted.connect(lambda name: show_profile(pages, name))
         return page
 
     pages.offer(
@@ -77,6 +78,23 @@ def offer_pages(
             tip=translate("pages", "The prompts of agents and tools"),
             icon="content",
             make=prompts,
+        )
+    )
+
+    def profiles() -> Page:
+        from workbench.profiles.page import ProfilesPage
+
+        page = ProfilesPage(engine, folders.profiles, folders.recovery / "profiles", tasks)
+        page.used = views.profile_used
+        return page
+
+    pages.offer(
+        PageOffer(
+            id="profiles",
+            title=translate("pages", "Profiles"),
+            tip=translate("pages", "The models, how they are reached, and which answers for a category"),
+            icon="profile",
+            make=profiles,
         )
     )
 
@@ -119,3 +137,12 @@ def offer_pages(
             make=dashboard,
         )
     )
+
+
+def show_profile(pages: PageTabs, name: str) -> None:
+    """Open the page of the profiles with one of them."""
+    from workbench.profiles.page import ProfilesPage
+
+    page = pages.show("profiles")
+    assert isinstance(page, ProfilesPage)  # noqa: S101 - what is offered by that id
+    page.open_profile(name)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QObject, QTimer, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QKeySequence
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QWidget
 
 from engine import Engine, EngineError, Problem, RunRow, StorageError, bundled, load_flow, read_flow
@@ -26,6 +26,7 @@ from workbench.explorer import ExplorerItem
 from workbench.flow_source import NEW
 from workbench.flow_tab import FlowTab
 from workbench.main_window import MainWindow
+from workbench.offered_pages import show_profile
 from workbench.page_tabs import PageOffer, PageTabs
 from workbench.run_looks import STATUS_LOOKS, origin_word, run_look, run_text, status_word
 from workbench.run_panel.run_state import State
@@ -34,7 +35,6 @@ from workbench.saved_agents import SavedAgents
 from workbench.settings import Settings
 from workbench.tasks import Tasks
 from workbench.text_format import clock_text, cost_text, rate_text, when_text
-from workbench.widgets.banner import Banner, BannerButton, Message
 
 
 class Overview(QObject):
@@ -92,7 +92,7 @@ class Overview(QObject):
     def _follow(self, tab: FlowTab) -> None:
         tab.document.problems_changed.connect(self._show_problems)
         tab.run_changed.connect(self._run_changed)
-        tab.panel.profile_requested.connect(self.show_profile)
+        tab.panel.profile_requested.connect(self._open_profile)
 
     def show_current(self) -> None:
         """Another flow is in front."""
@@ -251,7 +251,7 @@ class Overview(QObject):
             case "flow":
                 self._documents.open_soon(item.id)
             case "profile":
-                self.show_profile(item.id)
+                self._open_profile(item.id)
             case "saved_agent":
                 self._saved.insert(item)
             case "run":
@@ -289,29 +289,10 @@ class Overview(QObject):
         items = self.explorer.items("flow")
         return [(item.text.removesuffix(" •"), item.id) for item in items if not item.id.startswith(NEW)]
 
-    def show_profile(self, name: str) -> None:
-        """What a profile says and what is wrong with it."""
-        try:
-            entry = self._engine.profiles.entry(name)
-        except EngineError as error:
-            self._tell(error)
-            return
-        settings = "\n".join(f"{key}={value}" for key, value in entry.settings)
-        problems = "\n".join(str(problem) for problem in entry.problems)
-        buttons = []
-        if entry.path is not None:
-            path = entry.path
-            buttons.append(
-                BannerButton(self.tr("Open file"), lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))))
-            )
-        kind = "accent" if entry.usable else "warn"
-        where = str(entry.path) if entry.path else self.tr("Comes with the workbench.")
-        title = self.tr("Profile %1").replace("%1", name)
-        text = "\n".join(filter(None, (problems or where, self._used(name))))
-        message = Message(kind=kind, title=title, text=text, details=settings)
-        self.banner_made.emit(Banner(message, buttons))
+    def _open_profile(self, name: str) -> None:
+        show_profile(self._pages, name)
 
-    def _used(self, name: str) -> str:
+    def profile_used(self, name: str) -> str:
         """What the requests of a profile have used since the start; empty when there was none."""
         used = self._engine.totals.get(name)
         if used is None:

@@ -55,6 +55,7 @@ PAGES: Mapping[str, Show] = {
     **{f"settings-{name}": partial(_settings, name) for name in SETTINGS[1:]},
     "prompts": partial(_page, "prompts"),
     "tools": partial(_page, "tools"),
+    "profiles": partial(_page, "profiles"),
     "compare": partial(_page, "compare"),
     "dashboard": partial(_page, "dashboard"),
     "compare-runs": lambda desk: desk.run_actions.compare(),

@@ -143,13 +143,13 @@ def test_the_explorer_offers_what_fits_each_thing(tmp_path: Path, monkeypatch: p
             assert clipboard() == "thinking"
             profile = checked(
                 await explorer_menu(bench, "profile", "fake"),
-                ["Show settings", "Open file", "Copy name", "Reload profiles"],
+                ["Edit", "Open file", "Copy name", "Reload profiles"],
             )
             await choose(bench, profile, "Open file")
             assert shown == [str(tmp_path), str(bench.folders.profiles / "fake.properties")]
             checked(
                 await explorer_menu(bench, "profile", "embedded-chat"),
-                ["Show settings", "Copy name", "Reload profiles"],
+                ["Edit", "Copy name", "Reload profiles"],
             ).close()
             await bench.run_to_end()
             await bench.until(lambda: bench.window.explorer.items("run"))

@@ -17,6 +17,7 @@ from tests.helpers.model_answers import flow_file
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.run_events import Script, fan_out, statistics
 from tests.helpers.window import opened_on
+from workbench.profiles.page import ProfilesPage
 from workbench.run_panel.panel import RunPanel
 from workbench.run_panel.requests_view import AGENT, COST, END, HOST, NUMBER, TIME, TOKENS_IN, WAITED, RequestsView
 
@@ -111,11 +112,12 @@ def test_what_a_profile_used_since_the_start_is_told_with_its_settings(tmp_path:
 
     async def story() -> None:
         async with opened_on(chat("Yes."), tmp_path / "home", [path]) as (bench, _server):
-            bench.desk.overview.show_profile("fake")
-            await bench.until(lambda: bench.banners)
-            assert "Since the start" not in bench.banner_texts()[0]
             assert await bench.run_to_end() == "finished"
-            bench.desk.overview.show_profile("fake")
-            await bench.until(lambda: any("Since the start: Requests 1," in text for text in bench.banner_texts()))
+            explorer = bench.window.explorer
+            await bench.until(lambda: [one for one in explorer.items("profile") if one.id == "fake"])
+            explorer.item_activated.emit(next(one for one in explorer.items("profile") if one.id == "fake"))
+            page = bench.desk.pages.current
+            assert isinstance(page, ProfilesPage)
+            await bench.until(lambda: "Since the start: Requests 1," in page.view.info.text())
 
     run_qt(story(), 60)

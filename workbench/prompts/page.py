@@ -14,11 +14,11 @@ from engine import Engine, EngineError, Problem
 from engine.errors import TemplateError
 from engine.prompt_library import PromptChanged, PromptEntry
 from engine.recovery_files import RecoveryFiles
+from workbench.drafts import Draft, Drafts, Place
 from workbench.engine_options import EngineOptions
 from workbench.error_presenter import error_banner
 from workbench.folder_watch import FolderWatch
 from workbench.page import Page
-from workbench.prompts.drafts import Draft, Drafts, Place
 from workbench.prompts.page_view import PromptsView
 from workbench.prompts.prompt_tree import group_names, prompt_name
 from workbench.prompts.text_source import Findings, Source, examine, read_source

@@ -7,7 +7,7 @@ from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QLineEdit, QTreeView, QVBoxLayout, QWidget
 
 from engine.prompt_library import PromptEntry
-from workbench.prompts.drafts import Place
+from workbench.drafts import Place
 from workbench.text_format import language_name, plain_tip, visible_text
 from workbench.theme import theme
 from workbench.widgets.row_delegate import RowDelegate

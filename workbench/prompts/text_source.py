@@ -9,7 +9,7 @@ from engine import Problem
 from engine.errors import TemplateError
 from engine.prompt_check import known_variables, prompt_problems, sample_values, variables
 from engine.prompt_library import Prompt, PromptError, PromptLibrary
-from workbench.prompts.drafts import Place
+from workbench.drafts import Place
 from workbench.prompts.versions_view import KnownText
 from workbench.text_format import when_text
 

@@ -1,4 +1,4 @@
-"""Edits of prompts that are not saved yet; each is in a recovery file soon after it was typed."""
+"""Edits of prompts and profiles that are not saved yet; each is in a recovery file soon after it was typed."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ KEEP_MILLISECONDS = 500
 """After the last change."""
 
 Place = tuple[str, str]
-"""Key and language of a prompt."""
+"""Key and language of a prompt; name of a profile and `profile`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Drafts(QObject):
         return list(self._drafts)
 
     def get(self, place: Place) -> Draft | None:
-        """The unsaved text of a prompt, None when it has none."""
+        """The unsaved text of a place, None when it has none."""
         return self._drafts.get(place)
 
     def set(self, place: Place, draft: Draft | None) -> None:
