@@ -1,6 +1,7 @@
 """Edits of prompts and profiles that are not saved yet; each is in a recovery file soon after it was typed."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -33,6 +34,8 @@ class Drafts(QObject):
         super().__init__(parent)
         self._files = files
         self._tasks = tasks
+        self.written: Callable[[str], str] = lambda text: text
+        """What of a text goes into its recovery file."""
         self._drafts: dict[Place, Draft] = {}
         self._due: set[Place] = set()
         self._writing = asyncio.Lock()
@@ -99,4 +102,4 @@ class Drafts(QObject):
         if draft is None:
             self._files.discard(document)
         else:
-            self._files.keep(document, draft.text, base_digest=draft.base)
+            self._files.keep(document, self.written(draft.text), base_digest=draft.base)

@@ -30,6 +30,8 @@ from workbench.desk import NEEDS_FLOW
 from workbench.error_presenter import LastResort
 from workbench.log_dock import QtLogHandler, install_logging, remove_logging
 from workbench.main_window import MainWindow
+from workbench.profiles.key_field import KeyField
+from workbench.profiles.page import ProfilesPage
 from workbench.theme import DARK, LIGHT, theme
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -497,13 +499,25 @@ def test_a_key_is_seen_by_its_server_only(tmp_path: Path) -> None:
                     bench.click_tab(bench.tab.panel._tabs, name)
                     texts += window_texts(bench.window)
                 profile = next(item for item in bench.desk.overview.explorer.items("profile") if item.id == "fake")
+                texts.append(bench.tab.panel.summary_text())
                 bench.desk.overview.open_item(profile)
-                await bench.settle()
+                page = bench.desk.pages.current
+                assert isinstance(page, ProfilesPage)
+                key = page.view.form.rows["apiKey"].edit
+                assert isinstance(key, KeyField)
+                await bench.until(lambda: key.line.text() == canary)
+                # The file itself is on show here: its key cannot be read.
+                assert key.line.echoMode() is QLineEdit.EchoMode.Password
+                source = page.view.source
+                block = source.document().findBlock(source.toPlainText().index("apiKey="))
+                (_, value) = block.layout().formats()
+                assert value.format.foreground() == value.format.background()
+                key.line.clear()
+                page.view.source.setPlainText("")
                 found_in_processes.extend(
                     name for name, data in processes() if any(shape in data for shape in byte_shapes(secrets))
                 )
                 texts += [
-                    bench.tab.panel.summary_text(),
                     *bench.banner_texts(),
                     *window_texts(bench.window),
                     *log.lines,

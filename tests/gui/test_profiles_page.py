@@ -321,3 +321,29 @@ def test_ends_of_lines_and_other_encodings_stay(tmp_path: Path) -> None:
     run_qt(story())
     expected = TEXT.replace("My own", "Größe").replace("maxTokens=100", "maxTokens=200").replace("\n", "\r\n")
     assert path.read_bytes() == expected.encode("iso-8859-1")
+
+
+def test_recovery_files_hold_no_key_and_the_file_keeps_its_own(tmp_path: Path) -> None:
+    path = mine(tmp_path, f"{TEXT}apiKey=sk-file-0123456789\n")
+
+    async def first() -> None:
+        async with opened(tmp_path) as bench:
+            page = await shown(bench)
+            await bench.until(lambda: line(page, "modelName").text() == "small")
+            retype(bench, page, "modelName", "other")
+            await page.drafts.settle()
+
+    async def second() -> None:
+        async with opened(tmp_path) as bench:
+            page = await shown(bench)
+            await bench.until(lambda: line(page, "modelName").text() == "other")
+            assert line(page, "apiKey").text() == "sk-file-0123456789"
+            assert await page.save()
+
+    run_qt(first())
+    kept = [file.read_bytes() for file in (tmp_path / "recovery").rglob("*") if file.is_file()]
+    assert any(b"modelName=other" in data for data in kept)
+    assert not any(b"0123456789" in data for data in kept)
+    run_qt(second())
+    assert "apiKey=sk-file-0123456789\n" in path.read_text("utf-8")
+    assert "modelName=other\n" in path.read_text("utf-8")

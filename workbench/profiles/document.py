@@ -8,6 +8,11 @@ from PySide6.QtWidgets import QPlainTextDocumentLayout
 
 from engine.profile_edit import with_property
 from engine.profile_file import parse_properties
+from engine.profile_keys import key_named
+from workbench.profiles.source_colors import SourceColors
+
+LEFT_OUT = "(left-out)"
+"""Stands in recovery files where a key in plain was."""
 
 
 class ProfileDocument(QObject):
@@ -24,6 +29,7 @@ class ProfileDocument(QObject):
         """It came with the workbench: saving makes a file of the person's own."""
         self.source = QTextDocument(self)
         self.source.setDocumentLayout(QPlainTextDocumentLayout(self.source))
+        self._colors = SourceColors(self.source)
         self._text = ""
         self.values: Mapping[str, str] = {}
         self.take(data)
@@ -104,3 +110,22 @@ def encoding_of(data: bytes) -> str:
     except UnicodeDecodeError:
         return "iso-8859-1"
     return "utf-8"
+
+
+def without_keys(text: str) -> str:
+    """The text for a recovery file: keys in plain are left out, and marked."""
+    data = text.encode("utf-8")
+    for key, entry in parse_properties(data, "").entries.items():
+        known = key_named(key)
+        if known is not None and known.secret and entry.value.strip() and "${" not in entry.value:
+            data = with_property(data, key, LEFT_OUT)
+    return data.decode("utf-8")
+
+
+def with_keys(text: str, saved: Mapping[str, str]) -> str:
+    """A text of a recovery file with the keys that the file of the profile has; later ones are to be typed again."""
+    data = text.encode("utf-8")
+    for key, entry in parse_properties(data, "").entries.items():
+        if entry.value.strip() == LEFT_OUT:
+            data = with_property(data, key, saved.get(key) or None)
+    return data.decode("utf-8")

@@ -54,8 +54,7 @@ class KeyField(QWidget):
         self._can_keep = can_keep
         if text != self.line.text():
             self.line.setText(text)
-        plain = bool(text) and "${" not in text
-        self.line.setEchoMode(QLineEdit.EchoMode.Password if plain else QLineEdit.EchoMode.Normal)
+        plain = self._mask(text)
         self.line.setReadOnly(not editable)
         self.keyring.setVisible(plain and can_keep)
         self.variable.setVisible(plain)
@@ -74,5 +73,12 @@ class KeyField(QWidget):
             "%1", name
         )
 
+    def _mask(self, text: str) -> bool:
+        """Hide what may be a key; whether it may be one."""
+        plain = bool(text) and not text.startswith("$")
+        self.line.setEchoMode(QLineEdit.EchoMode.Password if plain else QLineEdit.EchoMode.Normal)
+        return plain
+
     def _edited(self, text: str) -> None:
+        self._mask(text)
         self.edited.emit(text.strip())

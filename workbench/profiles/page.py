@@ -21,7 +21,7 @@ from workbench.drafts import Draft, Drafts
 from workbench.error_presenter import error_banner
 from workbench.folder_watch import FolderWatch
 from workbench.page import Page
-from workbench.profiles.document import ProfileDocument
+from workbench.profiles.document import ProfileDocument, with_keys, without_keys
 from workbench.profiles.page_view import ProfilesView
 from workbench.tasks import Tasks
 from workbench.text_format import visible_text
@@ -52,6 +52,7 @@ class ProfilesPage(Page):
         """What the requests of a profile have used since the start, in words."""
         self._tasks = tasks
         self.drafts = Drafts(RecoveryFiles(recovery), tasks, self)
+        self.drafts.written = without_keys
         self._watch = FolderWatch(folder, f"*{SUFFIX}", tasks, self)
         self.entries: Sequence[ProfileEntry] = ()
         self.document: ProfileDocument | None = None
@@ -198,7 +199,7 @@ class ProfilesPage(Page):
         old, self.document, self.entry = self.document, document, None
         draft = self.drafts.get((document.name, KIND))
         if draft is not None:
-            document.take(document.saved, draft.text)
+            document.take(document.saved, with_keys(draft.text, document.values))
             if draft.base != digest_of(document.saved):
                 self._ask_whose(document, document.saved, document.is_bundled)
         self.view.source.setDocument(document.source)
@@ -310,7 +311,7 @@ class ProfilesPage(Page):
             return False
         document = shown or ProfileDocument(name, data, is_bundled=is_bundled, parent=self)
         if shown is None:
-            document.take(data, draft.text)
+            document.take(data, with_keys(draft.text, document.values))
         new = document.data
         await asyncio.to_thread(self._write, name, new)
         self._engine.profiles.reload()
