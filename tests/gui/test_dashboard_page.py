@@ -16,9 +16,9 @@ from engine.events import AnyEvent, CompletionFinished
 from engine.folders import Folders
 from engine.run_history import RunHistory
 from engine.statistics import CostProvenance
-from tests.helpers.fake_server import chat
+from tests.helpers.fake_server import chat, delta
 from tests.helpers.history_events import run_events
-from tests.helpers.model_answers import flow_file
+from tests.helpers.model_answers import flow_file, stalled
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, choose_file, opened, opened_on
 from workbench.dashboard.charts import BarChart
@@ -189,5 +189,23 @@ def test_the_run_that_goes_on_is_drawn_and_counts_against_budgets(tmp_path: Path
             tabs = len(bench.desk.documents.tabs)
             QTest.keyClick(view.table, Qt.Key.Key_Return)
             await bench.until(lambda: len(bench.desk.documents.tabs) > tabs)
+
+    run_qt(story())
+
+
+def test_the_first_run_of_all_is_seen_while_it_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = flow_file(tmp_path / "a.flow.json", {"name": "Writer", "template": "Write."}, name="Letters")
+        async with opened_on(stalled(delta("some words")), tmp_path / "home", [path]) as (bench, _server):
+            bench.trigger("dashboard")
+            page = page_of(bench)
+            await bench.until(lambda: page.view.empty.isVisible() and not page.is_reading)
+            tab = bench.desk.documents.tabs[0]
+            bench.desk.run(tab)
+            await bench.until(lambda: page.view.live.rate.isVisible() and page.view.live.rate.has_data())
+            assert not page.view.empty.isVisible()
+            assert page.view.live.rate.run_id == tab.branches.run_id
+            tab.runs.stop()
+            await bench.until(lambda: not tab.is_running)
 
     run_qt(story())

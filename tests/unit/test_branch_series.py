@@ -41,7 +41,7 @@ def test_each_branch_has_its_tokens_and_costs() -> None:
 def test_an_answer_that_came_at_once_counts_when_it_came() -> None:
     found = series(done("", 102.0, "0"))
     assert dict(found.lines[""].tokens) == {2: 30}
-    assert rate_points(found.lines[""], 0, 3, ended=True) == [(2.0, 30.0)]
+    assert rate_points(found.lines[""], 0, 3, ended=True) == [(2.0, 0.0), (2.5, 30.0), (3.0, 0.0)]
 
 
 def test_many_branches_share_the_last_line() -> None:

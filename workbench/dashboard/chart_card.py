@@ -171,7 +171,7 @@ class ChartCard(QFrame):
             axis.setTickFont(theme.font(11))
             if text:
                 axis.setLabel(text, **{"color": theme.hex("muted"), "font-size": f"{theme.px(11)}px"})
-        self._plot.getAxis("left").setWidth(theme.px(56))
+        self._plot.getAxis("left").setWidth(theme.px(64))
         self._plot.getAxis("bottom").setHeight(theme.px(24))
 
     # -- what a chart says of itself ----------------------------------------------------------------------------------

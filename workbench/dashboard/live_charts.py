@@ -18,14 +18,16 @@ SMOOTHED = 3
 class LiveCharts(QObject):
     """Two cards that follow the newest run; they rest while nobody sees them."""
 
+    began = Signal()
+    """A run goes on that was not seen before."""
     ended = Signal()
     """The run that was followed has ended: there is more to be read."""
 
     def __init__(self, series: Callable[[], BranchSeries | None], clock: Callable[[], float], parent: QWidget) -> None:
         super().__init__(parent)
         self._series, self._clock = series, clock
-        self._told = ""
-        """The run whose end was told."""
+        self._seen = self._told = ""
+        """The run whose beginning, and whose end, was told."""
         nothing = self.tr("Run a flow: its branches are drawn here while they answer.")
         self.rate = LineChart(self.tr("Live: tokens per second of each branch"), self.tr("tok/s"), nothing, parent)
         self.cost = LineChart(self.tr("Live: cost of each branch"), "$", nothing, parent)
@@ -51,6 +53,9 @@ class LiveCharts(QObject):
         series = self._series()
         if series is None or series.run_id == self._told:
             return
+        if series.is_running and series.run_id != self._seen:
+            self._seen = series.run_id
+            self.began.emit()
         self._draw(series)
         if not series.is_running:
             self._told = series.run_id
@@ -73,16 +78,21 @@ class LiveCharts(QObject):
 
 
 def rate_points(line: BranchLine, first: int, now: int, *, ended: bool) -> list[tuple[float, float]]:
-    """Tokens per second over the last few whole seconds, from the first token of the branch to its last."""
+    """Tokens per second over the last few whole seconds, from the first token of the branch to its last.
+
+    They stand in the middle of their second; a line begins, and ends with its branch, at 0.
+    """
     if not line.tokens:
         return []
     begin, last = max(first, min(line.tokens)), max(line.tokens)
-    end = last + 1 if ended or now - last > SMOOTHED else now
+    over = ended or now - last > SMOOTHED
+    end = last + 1 if over else now
     window = range(SMOOTHED)
-    return [
-        (float(second), sum(line.tokens.get(second - back, 0) for back in window) / min(SMOOTHED, second - begin + 1))
+    points = [
+        (second + 0.5, sum(line.tokens.get(second - back, 0) for back in window) / min(SMOOTHED, second - begin + 1))
         for second in range(begin, max(end, begin + 1))
     ]
+    return [(float(begin), 0.0), *points, *([(float(end), 0.0)] if over else [])]
 
 
 def cost_points(line: BranchLine, now: float) -> list[tuple[float, float]]:

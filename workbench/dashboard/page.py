@@ -92,6 +92,7 @@ class DashboardPage(Page):
             chart.chosen.connect(self._follow)
         for live in (view.live.rate, view.live.cost):
             live.chosen.connect(self._follow)
+        view.live.began.connect(self._show)
         view.live.ended.connect(self.refresh)
         view.table.chosen.connect(self._follow)
         view.budgets.settings_wanted.connect(self.settings_wanted)
@@ -175,7 +176,8 @@ class DashboardPage(Page):
         view, found = self.view, self.found
         for choice, names in ((view.flow, found.flows), (view.profile, found.profiles), (view.agent, found.agents)):
             view.offer(choice, names)
-        there = bool(found.shares or found.runs)
+        series = self._series()
+        there = bool(found.shares or found.runs) or (series is not None and series.is_running)
         view.show_cards(there)
         if not there:
             view.empty.say(self._why_empty())
