@@ -215,7 +215,8 @@ class DashboardView(QWidget):
 
     def reveal_table(self) -> None:
         """Scroll down to the table and let the keys go there."""
-        self._scroll.ensureWidgetVisible(self.table)
+        bar = self._scroll.verticalScrollBar()
+        bar.setValue(bar.maximum())
         self.table.setFocus()
 
     def _restyle(self) -> None:
