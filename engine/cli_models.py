@@ -1,12 +1,14 @@
 """`workbench models`: the embedded model server."""
 
 import asyncio
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from engine.cli_options import Json, Options, finish, print_json
+from engine.cli_text import DONE
 from engine.embedded_server import MODEL_HINT, EmbeddedServer, ServerState, ServerStatus
 from engine.errors import LocalModelError
 
@@ -25,6 +27,32 @@ def models_list(context: typer.Context, as_json: Json = False) -> None:
         print_json([{"name": file.stem, "file": str(file), "bytes": size}])
     else:
         options.terminal.table([("MODEL", "SIZE", "FILE"), (file.stem, f"{size / 1e6:.0f} MB", str(file))])
+
+
+@models_app.command("found")
+def models_found(context: typer.Context, as_json: Json = False) -> None:
+    """Look for model servers on the usual ports of this machine, and list their models."""
+    finish(_found(context.obj, as_json=as_json))
+
+
+async def _found(options: Options, *, as_json: bool) -> int:
+    from engine.server_finder import USUAL_PORTS, find_servers
+
+    async with options.engine() as engine:
+        found = await find_servers(engine)
+    if as_json:
+        print_json([asdict(server) for server in found])
+        return DONE
+    if not found:
+        ports = ", ".join(f"{usual.kind} {usual.port}" for usual in USUAL_PORTS)
+        options.terminal.note(f"No server answers on the usual ports of this machine: {ports}.")
+        return DONE
+    rows = [("SERVER", "URL", "PROFILE", "MODELS")]
+    for server in found:
+        models = "needs a key" if server.needs_key else ", ".join(server.models) or "none"
+        rows.append((server.kind, server.url, server.template, models))
+    options.terminal.table(rows)
+    return DONE
 
 
 @models_app.command("serve")

@@ -16,10 +16,10 @@ from tests.helpers.model_answers import prompt_of, write_profile
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, choose_file, opened
 from workbench.comparison import board as boards
-from workbench.comparison.cell_difference import CellDifference
 from workbench.comparison.cell_painter import Part
 from workbench.comparison.page import ComparePage
 from workbench.comparison.setup_form import SetupForm
+from workbench.widgets.difference_dialog import DifferenceDialog
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
@@ -201,7 +201,7 @@ def test_words_are_compared_and_a_cell_is_asked_again(tmp_path: Path) -> None:
                 await ended(bench, shown, 2)
                 assert len(server.requests) == 3
                 grid.pressed.emit(right, Part.DIFF)
-                dialog = await bench.dialog(CellDifference)
+                dialog = await bench.dialog(DifferenceDialog)
                 assert [choice.currentText() for choice in dialog.choices] == ["right", "left"]
                 assert [piece.kind for piece in dialog.difference.pieces] == ["removed"]
                 dialog.reject()

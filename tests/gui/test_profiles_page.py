@@ -6,17 +6,19 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QLineEdit
+from PySide6.QtWidgets import QComboBox, QLineEdit, QMenu
 
 from engine import api_keys
 from engine.folders import Folders
 from engine.profile_probe import Step
-from tests.helpers.fake_server import FakeServer, chat
+from engine.server_finder import UsualPort
+from tests.helpers.fake_server import Answer, FakeServer, chat, failure
 from tests.helpers.model_answers import write_profile
 from tests.helpers.qt_loop import run_qt
 from tests.helpers.window import Workbench, button, opened
 from workbench.profiles.key_field import KeyField
 from workbench.profiles.page import ProfilesPage
+from workbench.widgets.difference_dialog import DifferenceDialog
 from workbench.widgets.name_dialog import NameDialog
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -347,3 +349,60 @@ def test_recovery_files_hold_no_key_and_the_file_keeps_its_own(tmp_path: Path) -
     run_qt(second())
     assert "apiKey=sk-file-0123456789\n" in path.read_text("utf-8")
     assert "modelName=other\n" in path.read_text("utf-8")
+
+
+def test_profiles_are_compared_without_their_keys(tmp_path: Path) -> None:
+    mine(tmp_path, f"{TEXT}apiKey=sk-file-0123456789\n")
+    mine(tmp_path, TEXT.replace("small", "large"), "other")
+
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            page = await shown(bench)
+            bench.click(page.view.compare)
+            dialog = await bench.dialog(DifferenceDialog)
+            second = dialog.choices[1]
+            second.setCurrentIndex(second.findText("other"))
+            pieces = [text for kind, text in dialog.difference.pieces if "small" in text or "large" in text]
+            assert [text.strip() for text in pieces] == ["small", "large"]
+            assert "0123456789" not in dialog.difference.text.toPlainText()
+
+    run_qt(story())
+
+
+def test_a_server_found_here_becomes_a_profile(tmp_path: Path) -> None:
+    listed = Answer(headers={"content-type": "application/json"}, pieces=[b'{"data": [{"id": "tiny:1b"}]}'])
+
+    async def story() -> None:
+        with FakeServer(chat("x"), get=listed) as server, FakeServer(chat("x"), get=failure(404, "no")) as other:
+            ports = [int(one.url.rpartition(":")[2]) for one in (server, other)]
+            async with opened(tmp_path) as bench:
+                page = await shown(bench, "ollama")
+                page.ports = (UsualPort("LM Studio", ports[0], "lm-studio"), UsualPort("vLLM", ports[1], "vllm"))
+                bench.click(page.view.find_here)
+                await bench.until(lambda: page.findChild(QMenu, "found"))
+                menu = page.findChild(QMenu, "found")
+                assert isinstance(menu, QMenu)
+                (action,) = [one for one in menu.actions() if not one.isSeparator()]
+                assert action.text() == "tiny:1b"
+                action.trigger()
+                menu.close()
+                dialog = await bench.dialog(NameDialog)
+                assert dialog.field.text() == "lm-studio-tiny-1b"
+                bench.click(button(dialog, "Create"))
+                await bench.until(lambda: page.document is not None and page.document.name == "lm-studio-tiny-1b")
+                profile = bench.engine.profiles.get("lm-studio-tiny-1b")
+                assert (profile.model, profile.url) == ("tiny:1b", f"http://127.0.0.1:{ports[0]}/v1")
+
+    run_qt(story())
+
+
+def test_that_no_server_is_found_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as bench:
+            page = await shown(bench, "ollama")
+            page.ports = ()
+            bench.click(page.view.find_here)
+            await bench.until(lambda: page.view.banners.banners)
+            assert page.view.banners.banners[0].copied.startswith("No server answers")
+
+    run_qt(story())

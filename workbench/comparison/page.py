@@ -14,7 +14,6 @@ from engine import Engine, EngineError
 from engine.comparison_values import Cell, CompareProgress, ComparisonRecord, Mark
 from engine.profile import PREDEFINED_CATEGORIES
 from workbench.comparison.board import Board, words_of
-from workbench.comparison.cell_difference import CellDifference
 from workbench.comparison.cell_painter import Part
 from workbench.comparison.page_view import CompareView
 from workbench.comparison.setup_form import FlowChoice, Setup, SetupForm
@@ -25,6 +24,7 @@ from workbench.page import Page
 from workbench.tasks import Tasks
 from workbench.text_format import clean_text, cost_text, seconds_text, when_text
 from workbench.widgets.banner import Banner, BannerButton, Message
+from workbench.widgets.difference_dialog import DifferenceDialog
 
 FIGURES_MILLISECONDS = 300
 """From a change to the figures that follow it."""
@@ -304,7 +304,7 @@ class ComparePage(Page):
             if found is not None:
                 texts[self._cell_name(one)] = found.content
         if len(texts) > 1:
-            dialog = CellDifference(texts, self._cell_name(cell), self.window())
+            dialog = DifferenceDialog(self.tr("Compare answers"), texts, self._cell_name(cell), self.window())
             dialog.open()
 
     def _cell_name(self, cell: Cell) -> str:

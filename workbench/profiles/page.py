@@ -2,35 +2,41 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QMessageBox, QVBoxLayout
+from PySide6.QtWidgets import QMenu, QMessageBox, QVBoxLayout
 
-from engine import Engine, EngineError, bundled
+from engine import Engine, EngineError
 from engine.api_keys import has_keyring, keep_secret
-from engine.atomic_file import read_limited, write_atomically
 from engine.errors import StorageError
-from engine.profile_file import SIZE_LIMIT
 from engine.profile_probe import probe
 from engine.profile_store import SUFFIX, ProfileEntry
 from engine.recovery_files import RecoveryFiles
+from engine.server_finder import USUAL_PORTS, FoundServer, find_servers
 from workbench.drafts import Draft, Drafts
 from workbench.error_presenter import error_banner
 from workbench.folder_watch import FolderWatch
 from workbench.page import Page
-from workbench.profiles.document import ProfileDocument, with_keys, without_keys
+from workbench.profiles.document import ProfileDocument, encoding_of, with_keys, without_keys
+from workbench.profiles.files import ProfileFiles
 from workbench.profiles.page_view import ProfilesView
 from workbench.tasks import Tasks
 from workbench.text_format import visible_text
 from workbench.widgets.banner import Banner, BannerButton, Message
+from workbench.widgets.difference_dialog import DifferenceDialog
 from workbench.widgets.name_dialog import NameDialog
 
 LOOK_MILLISECONDS = 120
 """After the last change until a text is checked."""
 KIND = "profile"
+MOST_MODELS = 30
+"""Of a server that are offered."""
 TEMPLATE = """# What each key means: docs/profiles.md
 modelProvider=OAI_CHAT_COMPLETION
 url=http://127.0.0.1:8080/v1
@@ -47,7 +53,7 @@ class ProfilesPage(Page):
         """`folder` is the one of the person's profiles, which is watched; `recovery` is for unsaved texts."""
         super().__init__()
         self._engine = engine
-        self._folder = folder
+        self._files = ProfileFiles(folder)
         self.used: Callable[[str], str] = lambda _name: ""
         """What the requests of a profile have used since the start, in words."""
         self._tasks = tasks
@@ -58,6 +64,8 @@ class ProfilesPage(Page):
         self.document: ProfileDocument | None = None
         self.entry: ProfileEntry | None = None
         """What the check of the text on show found."""
+        self.ports = USUAL_PORTS
+        """Where servers of this machine are looked for."""
         self._wanted = ""
         self._begun = self._recovered = self._closed = self._can_keep = False
         self._models: dict[str, tuple[str, ...]] = {}
@@ -82,6 +90,8 @@ class ProfilesPage(Page):
         view.new.clicked.connect(lambda: self._ask_name(self.tr("New profile"), "my-model", TEMPLATE.encode()))
         view.duplicate.clicked.connect(self._duplicate)
         view.delete.clicked.connect(self._ask_to_delete)
+        view.find_here.clicked.connect(lambda: self._start(self._find()))
+        view.compare.clicked.connect(lambda: self._start(self._compare()))
         view.categories.chosen.connect(lambda label, name: self._start(self._map(label, name)))
         view.categories.new_wanted.connect(self._ask_category)
         view.form.keyring_wanted.connect(lambda name, key: self._start(self._keep_key(name, key)))
@@ -140,7 +150,7 @@ class ProfilesPage(Page):
         document = self.document
         if document is None or self._closed:
             return
-        data, is_bundled = await asyncio.to_thread(self._read, document.name)
+        data, is_bundled = await asyncio.to_thread(self._files.read, document.name)
         if data == document.saved or document is not self.document:
             return
         if document.is_modified:
@@ -165,15 +175,6 @@ class ProfilesPage(Page):
         document.take(data, document.text)
         self._edited()
 
-    def _read(self, name: str) -> tuple[bytes, bool]:
-        """The file of a profile, and whether it is a bundled one; empty when there is none any more."""
-        path = self._folder / f"{name}{SUFFIX}"
-        if path.exists():
-            return read_limited(path, SIZE_LIMIT), False
-        if name in bundled.names("profiles", suffix=SUFFIX):
-            return bundled.read_bytes("profiles", name + SUFFIX), True
-        return b"", False
-
     def open_profile(self, name: str) -> None:
         """Show a profile."""
         self._wanted = name
@@ -187,7 +188,7 @@ class ProfilesPage(Page):
     async def _open(self, name: str) -> None:
         self._wanted = name
         try:
-            data, is_bundled = await asyncio.to_thread(self._read, name)
+            data, is_bundled = await asyncio.to_thread(self._files.read, name)
         except EngineError as error:
             self._tell(error)
             return
@@ -301,7 +302,7 @@ class ProfilesPage(Page):
 
     async def _save(self, name: str, draft: Draft) -> bool:
         """Whether it was; else it is on show, with the question what is to become of it."""
-        data, is_bundled = await asyncio.to_thread(self._read, name)
+        data, is_bundled = await asyncio.to_thread(self._files.read, name)
         shown = self.document if self.document is not None and self.document.name == name else None
         if digest_of(data) != draft.base:
             if shown is None:
@@ -313,7 +314,7 @@ class ProfilesPage(Page):
         if shown is None:
             document.take(data, with_keys(draft.text, document.values))
         new = document.data
-        await asyncio.to_thread(self._write, name, new)
+        await asyncio.to_thread(self._files.write, name, new)
         self._engine.profiles.reload()
         if shown is None:
             document.deleteLater()
@@ -323,13 +324,6 @@ class ProfilesPage(Page):
         document.take(new, document.text)
         self._edited()
         return True
-
-    def _write(self, name: str, data: bytes) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise StorageError(f"The folder {self._folder} cannot be made: {error.strerror or error}.") from error
-        write_atomically(self._folder / f"{name}{SUFFIX}", data)
 
     def discard(self) -> None:
         """Forget all unsaved changes."""
@@ -364,7 +358,7 @@ class ProfilesPage(Page):
 
     async def _make(self, name: str, data: bytes) -> None:
         try:
-            await asyncio.to_thread(self._write, name, data)
+            await asyncio.to_thread(self._files.write, name, data)
         except EngineError as error:
             self._tell(error)
             return
@@ -387,7 +381,7 @@ class ProfilesPage(Page):
 
     async def _delete(self, name: str) -> None:
         try:
-            await asyncio.to_thread(self._set_aside, name)
+            await asyncio.to_thread(self._files.set_aside, name)
         except EngineError as error:
             self._tell(error)
             return
@@ -398,13 +392,47 @@ class ProfilesPage(Page):
         if self.entries:
             await self._open(self.entries[0].name)
 
-    def _set_aside(self, name: str) -> None:
-        path, kept = self._folder / f"{name}{SUFFIX}", self._folder / "deleted"
+    # -- other profiles and servers -----------------------------------------------------------------------------------
+
+    async def _compare(self) -> None:
+        """Show how the profile on show differs from another one; keys are left out."""
+        document = self.document
+        names = [entry.name for entry in self.entries]
+        if document is None or len(names) < 2:
+            return
+        files = await asyncio.to_thread(lambda: {name: self._files.read(name)[0] for name in names})
+        texts = {name: without_keys(data.decode(encoding_of(data))) for name, data in files.items()}
+        texts[document.name] = without_keys(document.text)
+        title = self.tr("Compare profiles")
+        DifferenceDialog(title, texts, document.name, self.window()).open()
+
+    async def _find(self) -> None:
+        """Offer a profile for each model of the servers on this machine."""
+        self.view.find_here.setEnabled(False)
         try:
-            kept.mkdir(exist_ok=True, mode=0o700)
-            path.replace(kept / path.name)
-        except OSError as error:
-            raise StorageError(f"{path} cannot be deleted: {error.strerror or error}.") from error
+            found = await find_servers(self._engine, self.ports)
+        finally:
+            self.view.find_here.setEnabled(True)
+        if not found:
+            ports = ", ".join(f"{usual.kind} {usual.port}" for usual in self.ports)
+            text = self.tr("No server answers on its usual port on this computer: %1.").replace("%1", ports)
+            self._say("accent", text, icon="server")
+            return
+        menu = QMenu(self)
+        menu.setObjectName("found")
+        for server in found:
+            menu.addSection(f"{server.kind}, {visible_text(server.url)}")
+            for model in server.models[:MOST_MODELS] or ("",):
+                name = visible_text(model) or (self.tr("needs a key") if server.needs_key else self.tr("no model"))
+                menu.addAction(name.replace("&", "&&"), partial(self._offer, server, model))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.view.find_here.mapToGlobal(self.view.find_here.rect().bottomLeft()))
+
+    def _offer(self, server: FoundServer, model: str) -> None:
+        name = re.sub(r"[^\w.+-]+", "-", f"{server.template}-{model}".strip("-"))[:60]
+        taken = {entry.name for entry in self.entries}
+        free = next(one for one in chain([name], (f"{name}-{n}" for n in count(2))) if one not in taken)
+        self._ask_name(self.tr("New profile"), free, server.profile_text(model))
 
     # -- categories ---------------------------------------------------------------------------------------------------
 

@@ -53,6 +53,8 @@ class ProfilesView(QWidget):
         self._tools: list[tuple[QToolButton, str]] = []
         self.new = self._tool("plus", self.tr("New profile"))
         self.duplicate = self._tool("copy", self.tr("Duplicate"))
+        self.find_here = self._tool("search", self.tr("Find servers on this computer"))
+        self.compare = self._tool("diff", self.tr("Compare with another profile"))
         self.delete = self._tool("trash", self.tr("Delete"))
         self._heading = QLabel(self.tr("Profiles"), self)
         self.title = ElidedLabel("", self)
@@ -140,7 +142,8 @@ class ProfilesView(QWidget):
         layout.setSpacing(0)
         layout.addWidget(self.banners)
         layout.addWidget(split, 1)
-        walk([self.list, self.new, self.duplicate, self.delete, self.views, self.revert, self.save])
+        tools = [button for button, _icon in self._tools]
+        walk([self.list, *tools, self.views, self.revert, self.save])
         self.setFocusProxy(self.list)
 
     def show_list(self, entries: Sequence[ProfileEntry], modified: Sequence[str], current: str) -> None:

@@ -1,4 +1,4 @@
-"""Two answers of a row, word by word."""
+"""Two of several texts, word by word."""
 
 from collections.abc import Mapping
 
@@ -10,23 +10,24 @@ from workbench.widgets.difference_view import DifferenceView
 from workbench.widgets.elided import ElidedComboBox
 
 
-class CellDifference(QDialog):
-    """Both can be chosen among the answers of the row."""
+class DifferenceDialog(QDialog):
+    """Both can be chosen among the texts."""
 
-    def __init__(self, texts: Mapping[str, str], first: str, parent: QWidget) -> None:
+    def __init__(self, title: str, texts: Mapping[str, str], first: str, parent: QWidget, second: str = "") -> None:
+        """Compare texts by their names, at least two; `first` is chosen, with `second` or the next."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(self.tr("Compare answers"))
+        self.setWindowTitle(title)
         self._texts = texts
         self.choices = ElidedComboBox(self), ElidedComboBox(self)
         self.difference = DifferenceView(self)
-        for choice, name in zip(self.choices, (self.tr("First answer"), self.tr("Second answer")), strict=True):
+        for choice, name in zip(self.choices, (self.tr("First"), self.tr("Second")), strict=True):
             choice.setAccessibleName(name)
             choice.addItems(list(texts))
         names = list(texts)
         own = names.index(first) if first in names else 0
         self.choices[0].setCurrentIndex(own)
-        self.choices[1].setCurrentIndex(0 if own else 1)
+        self.choices[1].setCurrentIndex(names.index(second) if second in names else 0 if own else 1)
         for choice in self.choices:
             choice.currentIndexChanged.connect(self._show)
         row = QHBoxLayout()
