@@ -1,8 +1,9 @@
 """The dashboard: opened by key, figures of runs, from a bar or a line to its run, the run that goes on, CSV."""
 
-import time
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -38,15 +39,19 @@ def priced(event: AnyEvent, profile: str, provenance: CostProvenance) -> AnyEven
 
 
 async def recorded(home: Path) -> None:
-    """Two runs of just now, the second to a profile without a price."""
+    """Two runs of noon three days ago, the second to a profile without a price."""
+    day = datetime.now().astimezone().date() - timedelta(days=3)
+    noon = datetime.combine(day, time(12)).astimezone().timestamp()
     home.mkdir(parents=True, exist_ok=True)
     history = RunHistory(Folders(home).history)
     kinds = (("run-1", "Letters", "dear", CostProvenance.MEASURED), ("run-2", "Poems", "odd", CostProvenance.UNKNOWN))
     for run_id, flow, profile, provenance in kinds:
         await history.begin(run_id, flow, "{}", {}, {})
-        for event in run_events(run_id, 2, time.time()):
+        for event in run_events(run_id, 2, noon):
             history.record(priced(event, profile, provenance))
     assert await history.close()
+    with closing(sqlite3.connect(Folders(home).history)) as connection, connection:
+        connection.execute("UPDATE runs SET started = ?", (noon,))  # a run is said to begin when it is recorded
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from tests.helpers.history_events import CALL_COST, run_events
 async def recorded(home: Path) -> None:
     history = RunHistory(home / "history.sqlite")
     await history.begin("run 1", "Sample", "{}", {}, {})
-    for event in run_events("run 1", 2, time.time()):
+    for event in run_events("run 1", 2, time.time() - 60):
         history.record(event)
     assert await history.close()
 
