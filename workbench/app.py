@@ -141,5 +141,5 @@ async def _live(
 
 def log_qt(kind: QtMsgType, _context: QMessageLogContext, message: str | None) -> None:
     """Qt's messages become log lines. What a platform without windows cannot do is no news for anybody."""
-    level = logging.DEBUG if (message or "").startswith("This plugin does not support") else QT_LEVELS[kind]
+    level = logging.DEBUG if "plugin does not support" in (message or "") else QT_LEVELS[kind]
     logging.getLogger("qt").log(level, "%s", message)

@@ -18,6 +18,7 @@ from tests.helpers.window import Workbench, button, choose_file, find_button, op
 from workbench.designer.edits import change_agent
 from workbench.documents import slug
 from workbench.flow_source import read_source
+from workbench.profiles.page import ProfilesPage
 from workbench.run_panel.input_form import InputForm
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -558,11 +559,15 @@ def test_a_broken_profile_is_listed_with_its_problems_and_keeps_only_its_own_flo
                 assert items["bad"].icon == "warning"
                 assert "temperature" in items["bad"].tip
                 bench.desk.overview.open_item(items["bad"])
-                await bench.until(lambda: bench.banners)
-                text = bench.banner_texts()[0]
-                assert "bad.properties" in text
-                assert "temperature" in text
-                assert "maxTokens" in text
+                page = bench.desk.pages.current
+                assert isinstance(page, ProfilesPage)
+                rows = page.view.form.rows
+                await bench.until(lambda: 'found "hot", expected a number' in rows["temperature"].note.text)
+                assert 'found "-5", expected a whole number' in rows["maxTokens"].note.text
+                bench.window.tabs.setCurrentIndex(0)
+                bench.desk.documents.open_soon(str(good))
+                await bench.until(lambda: bench.desk.documents.current is not None)
+                await bench.until(lambda: bench.tab.source == str(good))
                 assert await bench.run_to_end() == "finished"
                 await bench.desk.documents.open(str(bad))
                 assert bench.window.run_hint.text() == "3 errors keep this flow from running"

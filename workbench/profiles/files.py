@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+from PySide6.QtCore import QCoreApplication
+
 from engine import bundled
 from engine.atomic_file import read_limited, write_atomically
 from engine.errors import StorageError
 from engine.profile_file import SIZE_LIMIT
 from engine.profile_store import SUFFIX
+
+translate = QCoreApplication.translate
 
 DELETED = "deleted"
 """The folder for files of deleted profiles."""
@@ -34,7 +38,8 @@ class ProfileFiles:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StorageError(f"The folder {self._folder} cannot be made: {error.strerror or error}.") from error
+            text = translate("profiles", "The folder %1 cannot be made: %2.")
+            raise StorageError(_filled(text, self._folder, error)) from error
         write_atomically(self._path(name), data)
 
     def set_aside(self, name: str) -> None:
@@ -44,4 +49,8 @@ class ProfileFiles:
             kept.mkdir(exist_ok=True, mode=0o700)
             path.replace(kept / path.name)
         except OSError as error:
-            raise StorageError(f"{path} cannot be deleted: {error.strerror or error}.") from error
+            raise StorageError(_filled(translate("profiles", "%1 cannot be deleted: %2."), path, error)) from error
+
+
+def _filled(text: str, path: Path, error: OSError) -> str:
+    return text.replace("%2", error.strerror or str(error)).replace("%1", str(path))

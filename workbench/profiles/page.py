@@ -37,7 +37,7 @@ LOOK_MILLISECONDS = 120
 KIND = "profile"
 MOST_MODELS = 30
 """Of a server that are offered."""
-TEMPLATE = """# What each key means: docs/profiles.md
+TEMPLATE = """# docs/profiles.md
 modelProvider=OAI_CHAT_COMPLETION
 url=http://127.0.0.1:8080/v1
 maxTokens=1024
