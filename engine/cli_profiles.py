@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.atomic_file import read_limited, write_atomically
 from engine.cli_input import usage
 from engine.cli_options import Json, Options, finish, print_json, print_problems, problem_json
 from engine.cli_text import DONE, FAILED, INVALID, NO_SERVER
-from engine.profile_store import ProfileEntry, ProfileStore, check_file
+from engine.profile_store import SUFFIX, ProfileEntry, ProfileStore, check_file
 
 if TYPE_CHECKING:
     from engine.profile_probe import Check
@@ -135,6 +136,40 @@ def profiles_map(
     else:
         options.terminal.note(f"No profile answers for {category}.")
     raise typer.Exit(DONE if answering or reset else INVALID)
+
+
+@profiles_app.command("import")
+def profiles_import(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A JoyAgent-JDGenie configuration, application.yml for instance.")],
+    keys: Annotated[bool, typer.Option("--keys", help="Write keys into the files, in plain.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace profiles of yours with the same names.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a profile of each model of an llm block (llm.default and llm.settings)."""
+    from engine.profile_import import LARGEST, import_llm_block
+
+    options: Options = context.obj
+    found = import_llm_block(read_limited(file, LARGEST + 1), str(file), keys=keys)
+    folder = options.folders.profiles
+    taken = [one.name for one in found if (folder / f"{one.name}{SUFFIX}").exists()]
+    if taken and not force:
+        usage(f"There are profiles of these names: {', '.join(taken)}. --force replaces them.")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for one in found:
+        write_atomically(folder / f"{one.name}{SUFFIX}", one.text)
+        if one.variable:
+            options.terminal.note(f"{one.name}: set the environment variable {one.variable} to its key.")
+        if one.left_out:
+            options.terminal.note(f"{one.name}: has no counterpart here: {', '.join(one.left_out)}.")
+    store = options.profiles()
+    problems = [problem for one in found for problem in store.entry(one.name).problems if problem.path != "apiKey"]
+    for problem in problems:
+        options.terminal.note(str(problem))
+    if as_json:
+        print_json([{"name": one.name, "variable": one.variable, "left_out": list(one.left_out)} for one in found])
+    else:
+        options.terminal.table([("PROFILE", "KEY"), *((one.name, one.variable) for one in found)])
 
 
 def _served(entry: ProfileEntry, store: ProfileStore) -> list[str]:
