@@ -24,6 +24,8 @@ PICTURES = {
     "tools": ("tools", "dark"),
     "settings": ("settings-limits", "dark"),
     "compare": ("compare", "dark"),
+    "profiles": ("profiles", "dark"),
+    "dashboard": ("dashboard", "dark"),
 }
 """File name → page and theme."""
 
