@@ -32,6 +32,11 @@ class CategoryMap(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._section)
 
+    def profile_of(self, label: str) -> str:
+        """The profile on show for a category; empty when there is none."""
+        combo = self.combos.get(label)
+        return combo.currentData() or "" if combo is not None else ""
+
     def show_map(self, mapping: Mapping[str, str], profiles: Sequence[str]) -> None:
         """Show all categories with their profiles."""
         if list(mapping) != list(self.combos):

@@ -125,7 +125,8 @@ class ProfilesPage(Page):
         if self.document is None:
             names = [entry.name for entry in self.entries]
             own = [entry.name for entry in self.entries if not entry.bundled]
-            first = next((name for name in (self._wanted, *own, *names) if name in names), "")
+            usual = self.view.categories.profile_of("M")
+            first = next((name for name in (self._wanted, *own, usual, *names) if name in names), "")
             if first:
                 await self._open(first)
 
