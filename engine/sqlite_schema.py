@@ -171,7 +171,7 @@ def storage_error(path: Path, error: Exception) -> StorageError:
     if isinstance(error, StorageError):
         return error
     damaged = isinstance(error, UnicodeDecodeError) or (
-        isinstance(error, sqlite3.DatabaseError) and any(word in str(error) for word in _DAMAGE)
+        isinstance(error, sqlite3.DatabaseError) and _tells_damage(error)
     )
     kind = DatabaseDamaged if damaged else StorageError
     return kind(
@@ -179,6 +179,11 @@ def storage_error(path: Path, error: Exception) -> StorageError:
         hint=f"Check that the folder {path.parent} exists, is writable and has free space, then try again.",
         facts={"path": str(path), "error": f"{type(error).__name__}: {error}"},
     )
+
+
+def _tells_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file is at fault; others are locks, or a disk that fails."""
+    return any(word in str(error) for word in _DAMAGE)
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -218,8 +223,8 @@ def _is_damaged(path: Path, migrations: Sequence[Sequence[str]]) -> bool:
             if str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
                 return True
             return _is_foreign(connection, migrations)
-    except sqlite3.OperationalError:  # locked, or the disk fails: that is no damage
-        return False
+    except sqlite3.OperationalError as error:
+        return _tells_damage(error)
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         return True
 

@@ -146,6 +146,23 @@ async def damaged_starts(tmp_path: Path, count: int, seed: int) -> None:
         assert await later.close()
 
 
+async def test_a_header_of_an_unknown_form_is_damage_too(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    history = RunHistory(path)
+    await record(history, "old")
+    await history.close()
+    data = bytearray(path.read_bytes())
+    data[44:48] = (9).to_bytes(
+        4
+    )  # the format of the schema: SQLite knows 1 to 4, and calls others an operational error
+    path.write_bytes(data)
+    later = RunHistory(path)
+    assert await later.runs() == []
+    await record(later, "new")
+    assert [row.id for row in await later.runs()] == ["new"]
+    assert await later.close()
+
+
 async def test_every_start_on_a_damaged_database_succeeds(tmp_path: Path) -> None:
     await damaged_starts(tmp_path, 15, 32)
 
